@@ -22,8 +22,6 @@ use crate::sql::Statement;
 use crate::types::Token;
 
 const PAGE: i64 = 500;
-/// Live runs first: a run that ends meanwhile is then still found, in the history.
-const RUNS: [&str; 2] = ["job_runs", "job_run_history"];
 const DOCUMENTS: [&str; 4] = ["documents", "job_definitions", "events", "settings"];
 
 /// A check in progress.
@@ -38,9 +36,8 @@ impl PostgresStore {
     /// bodies of documents.
     pub async fn check(&self, progress: CheckProgress<'_>, reads: DocumentReader<'_>) -> Result<CheckReport> {
         let mut check = Check { report: CheckReport::default(), progress, reads };
-        for table in RUNS {
-            self.check_runs(table, &mut check).await?;
-        }
+        self.check_runs(&mut check).await?;
+        self.check_places(&mut check).await?;
         self.check_queues(&mut check).await?;
         self.check_runners(&mut check).await?;
         for table in DOCUMENTS {
@@ -53,15 +50,16 @@ impl PostgresStore {
         Statement::new(self.options.statement_options(), text)
     }
 
-    async fn check_runs(&self, table: &str, check: &mut Check<'_>) -> Result<(), StoreFault> {
+    async fn check_runs(&self, check: &mut Check<'_>) -> Result<(), StoreFault> {
         let page = self.statement(&format!(
-            "SELECT {} FROM weaver.{table} r WHERE (r.namespace, r.id) > ($1, $2) ORDER BY r.namespace, r.id LIMIT $3",
+            "SELECT {} FROM (SELECT s.id FROM weaver.tasks s WHERE s.id > $1 ORDER BY s.id LIMIT $2) i \
+             CROSS JOIN LATERAL (SELECT * FROM weaver.all_job_runs a WHERE a.id = i.id OFFSET 0) r ORDER BY i.id",
             crate::sql::RUN_COLUMNS
         ));
         let mut last = (String::new(), i64::MIN);
         loop {
             let (mut interner, mut count) = (Interner::default(), 0);
-            let mut rows = page.query().bind(last.0.clone()).bind(last.1).bind(PAGE).fetch(&self.connections);
+            let mut rows = page.query().bind(last.1).bind(PAGE).fetch(&self.connections);
             while let Some(row) = rows.try_next().await? {
                 // By name, so that this does not depend on the column order.
                 last = (row.try_get("namespace")?, row.try_get("id")?);
@@ -73,6 +71,19 @@ impl PostgresStore {
                 return Ok(());
             }
         }
+    }
+
+    /// Tasks in two of `ready`, `leases` and `ended`, or in one of them without a spec. One that is in none has
+    /// no version, and was found unreadable.
+    async fn check_places(&self, check: &mut Check<'_>) -> Result<(), StoreFault> {
+        let places = self.statement("SELECT p.namespace, p.id, p.problem FROM weaver.misplaced($1) p");
+        for row in places.query().bind(PAGE).fetch_all(&self.connections).await? {
+            let (namespace, id): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let why = Unreadable::Undecodable { reason: row.try_get(2)? };
+            let found = UnreadableRecord::new(RecordKind::Task, &namespace, id.to_string(), why);
+            check.met(RecordKind::Task, Some(found));
+        }
+        Ok(())
     }
 
     async fn check_queues(&self, check: &mut Check<'_>) -> Result<(), StoreFault> {

@@ -3,14 +3,16 @@
 //! ```text
 //! port call ─▶ one statement (an SQL function) ─▶ conditional write on version and state ─▶ row in moves
 //!                │                                                                        │
-//!   job_runs (live) ── the statement that ends a task ──▶ job_run_history                 ├─▶ changes (G10)
-//!                                                                                         └─▶ counts
+//!   tasks (written once)   ready ──claim──▶ leases ──finish──▶ ended                      ├─▶ changes (G10)
+//!                            ▲─────retry──────┘                                           └─▶ counts
 //! ```
 //!
-//! The tables have seed 004's names: a *run* in this crate is the row of one task.
+//! What a task was enqueued with is a row of `tasks`; where it is follows from `ended`, `leases` and `ready`,
+//! in this order (`schema/tables.sql`). Seed 004's names are views: a *run* in this crate is one task as they
+//! show it.
 //!
-//! Leasing is `SELECT … FOR NO KEY UPDATE SKIP LOCKED` (`schema/pick.sql`, `schema/claim.sql`), so that lease
-//! calls do not wait for each other. A serial key and a conditional write on a document take a transaction
+//! Leasing is `SELECT … FOR UPDATE SKIP LOCKED` (`schema/pick.sql`, `schema/claim.sql`), so that lease calls do
+//! not wait for each other. A serial key and a conditional write on a document take a transaction
 //! level advisory lock.
 //!
 //! Fencing: an end applies only if the row still has the version the lease was granted with. A worker whose

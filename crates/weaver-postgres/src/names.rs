@@ -82,20 +82,6 @@ pub(crate) fn state_of(word: &str, scheduled: bool) -> Result<TaskState, StoreFa
     })
 }
 
-/// The words by which the seed stores a state.
-pub(crate) fn words_of(state: TaskState) -> &'static [&'static str] {
-    match state {
-        TaskState::Queued | TaskState::Scheduled => &["PENDING"],
-        TaskState::Assigned => &["ASSIGNED"],
-        TaskState::Orphaned => &["ORPHANED"],
-        TaskState::Running => &["RUNNING"],
-        TaskState::RetryScheduled => &["RETRY_SCHEDULED"],
-        TaskState::Succeeded => &["SUCCEEDED"],
-        TaskState::Dead => &["FAILED", "TIMED_OUT"],
-        TaskState::Cancelled => &["CANCELED"],
-    }
-}
-
 /// Interns the last name of each kind: most rows of an answer share their names.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {

@@ -26,6 +26,9 @@ use validation::{enqueue_sql, validation_sql};
 /// The schema version this Weaver needs; it refuses an older and a newer one.
 pub const SCHEMA_VERSION: i32 = 1;
 
+/// The name of the first migration.
+const FIRST: &str = "tasks, leases, ends, documents, streams, runners";
+
 /// One migration of the schema.
 #[derive(Debug, Clone)]
 pub struct Migration {
@@ -51,6 +54,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
     let first = [
         &with_rules(include_str!("schema/time.sql")),
         &with_rules(include_str!("schema/tables.sql")),
+        &with_rules(include_str!("schema/views.sql")),
         &type_defaults_sql(),
         &validation_sql(),
         &with_rules(&enqueue_sql(include_str!("schema/enqueue.sql"))),
@@ -59,6 +63,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
         &with_rules(include_str!("schema/claim.sql")),
         &with_rules(include_str!("schema/wait_probe.sql")),
         &with_rules(include_str!("schema/ends.sql")),
+        &with_rules(include_str!("schema/renew.sql")),
         &with_rules(include_str!("schema/moves.sql")),
         &with_rules(include_str!("schema/retention.sql")),
         include_str!("schema/unreadable.sql"),
@@ -66,11 +71,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
         &guards_sql(),
     ]
     .join("\n");
-    vec![Migration {
-        version: 1,
-        name: "runs, history, documents, streams, runners",
-        sql: render(schema, &first),
-    }]
+    vec![Migration { version: 1, name: FIRST, sql: render(schema, &first) }]
 }
 
 /// Applies the pending migrations; `dry_run` only lists them.
@@ -111,6 +112,7 @@ async fn run(
     if before > SCHEMA_VERSION {
         return Err(OpenError::Newer { schema: schema.clone(), found: before, known: SCHEMA_VERSION });
     }
+    refuse_development(&mut transaction, schema, before).await?;
     let steps: Vec<_> = migrations(schema).into_iter().filter(|step| step.version > before).collect();
     if dry_run || steps.is_empty() {
         // Not left to the close: a pooler would drop the server's connection with an open transaction.
@@ -145,6 +147,7 @@ pub(crate) async fn check(options: &PostgresOptions) -> Result<(), OpenError> {
     // In a transaction, so that a pooler sends both statements to one connection.
     let mut transaction = connection.begin().await.map_err(failed)?;
     let found = version(&mut transaction, &schema).await.map_err(failed)?;
+    refuse_development(&mut transaction, &schema, found).await?;
     transaction.rollback().await.map_err(failed)?;
     match found.cmp(&SCHEMA_VERSION) {
         std::cmp::Ordering::Equal => Ok(()),
@@ -204,6 +207,27 @@ async fn version(connection: &mut PgConnection, schema: &str) -> Result<i32, sql
     }
     let newest = format!("SELECT coalesce(max(version), 0) FROM {schema}.migrations");
     unnamed(newest).fetch_one(&mut *connection).await?.try_get(0)
+}
+
+/// Refuses a schema of a development version, whose first migration had another name and other tables.
+async fn refuse_development(
+    connection: &mut PgConnection,
+    schema: &str,
+    version: i32,
+) -> Result<(), OpenError> {
+    if version == 0 {
+        return Ok(());
+    }
+    let first = unnamed(format!("SELECT name FROM {schema}.migrations WHERE version = 1"));
+    let refused = |reason: String| OpenError::Migrate { schema: schema.to_owned(), version: 1, reason };
+    let row = first.fetch_optional(connection).await.map_err(|error| refused(reason(&error)))?;
+    match row.map(|row| row.try_get::<String, _>(0)) {
+        Some(Ok(name)) if name != FIRST => Err(refused(format!(
+            "a development version created it with other tables; `DROP SCHEMA {schema} CASCADE`, or choose \
+             another with `schema=`"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Unprepared: it runs once, and behind a pooler in transaction mode a prepared name may reach another

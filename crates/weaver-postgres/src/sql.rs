@@ -63,7 +63,7 @@ macro_rules! run_columns {
     () => {
         "r.format, r.id, r.namespace, r.queue, r.task_type, r.state, r.scheduled, r.cause, r.version::bigint, r.renewals::bigint, r.attempt, \
          r.executions, r.failures::integer, r.losses::integer, r.priority, r.max_attempts::integer, \
-         r.max_losses::integer, r.created_at, coalesce(r.updated_at, r.finished_at), \
+         r.max_losses::integer, r.created_at, r.updated_at, \
          r.ready_at, r.first_started_at, r.finished_at, r.scheduled_for, r.expires_at, r.timeout_us, \
          r.leader_epoch, r.lease_token, r.lease_started_at, r.lease_expires_at, r.lease_ttl_us, \
          r.assigned_worker_id, r.assigned_at, r.assigned_epoch, r.continuation_check_deadline_at, r.outcome, \
@@ -73,21 +73,20 @@ macro_rules! run_columns {
          CASE WHEN r.attempt > 1 OR (r.attempt = 1 AND r.state NOT IN ('ASSIGNED', 'RUNNING') AND r.outcome IS NULL) \
          THEN (SELECT json_agg(json_build_array(c.attempt, c.assigned_worker_id, c.fence, \
          weaver.micros(c.started_at), weaver.micros(c.ended_at), c.outcome, c.error) ORDER BY c.attempt)::text \
-         FROM (SELECT * FROM weaver.closed_attempts o WHERE o.namespace = r.namespace AND o.run_id = r.id \
+         FROM (SELECT * FROM weaver.closed_attempts o WHERE o.run_id = r.id \
          ORDER BY o.attempt DESC LIMIT 20) c) END"
     };
 }
 
-/// Excludes what lease expiry skips: formats beyond `$2`, and runs that this process found unreadable, by
-/// namespace and id.
-macro_rules! overdue_here {
+/// Tasks by namespace and id, each through the indexes of its tables.
+macro_rules! tasks_by_key {
     () => {
-        "AND r.format BETWEEN 1 AND $2 AND NOT EXISTS (SELECT FROM unnest($3::text[], $4::bigint[]) \
-         AS skipped (namespace, id) WHERE skipped.namespace = r.namespace AND skipped.id = r.id)"
+        " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) CROSS JOIN LATERAL \
+         (SELECT * FROM weaver.all_job_runs a WHERE a.id = i.id AND a.namespace = i.namespace OFFSET 0) r"
     };
 }
 
-/// The 31 arguments of `write_run`: a prefix and a number each.
+/// The 29 arguments of `write_run`: a prefix and a number each.
 macro_rules! run_values {
     ($before:literal) => {
         concat!(
@@ -97,7 +96,7 @@ macro_rules! run_values {
             $before, "15", ", ", $before, "16", ", ", $before, "17", ", ", $before, "18", ", ", $before,
             "19", ", ", $before, "20", ", ", $before, "21", ", ", $before, "22", ", ", $before, "23", ", ",
             $before, "24", ", ", $before, "25", ", ", $before, "26", ", ", $before, "27", ", ", $before,
-            "28", ", ", $before, "29", ", ", $before, "30", ", ", $before, "31",
+            "28", ", ", $before, "29",
         )
     };
 }
@@ -128,40 +127,27 @@ statements! {
     enqueue_uniform = "SELECT run_ids, is_open FROM weaver.enqueue_uniform($1, $2, $3, $4, $5, $6, \
         $7::text::jsonb, $8, $9)";
     enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8::text[]::jsonb[], $9, $10)";
-    claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) r");
+    claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) r");
     wait_probe = "SELECT ready, ready_in_us FROM weaver.wait_probe($1, $2, $3, $4, $5, $6)";
-    succeed = "SELECT applied, frees FROM weaver.succeed($1, $2, $3, $4, $5, $6)";
-    retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
-    fail_permanently = "SELECT weaver.fail_permanently($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    finish = "SELECT applied, frees FROM weaver.finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    split_off = "SELECT weaver.split_off($1, $2)";
     renew = "SELECT weaver.renew($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     any_cancelled = "SELECT EXISTS (SELECT FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::uuid[]) \
-        AS i (namespace, id, version, token) JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id \
-        WHERE r.state = 'CANCELED' AND r.version = i.version + 1 AND r.lease_token = i.token)";
-    lock_runs = concat!("SELECT ", run_columns!(), " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
-        JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id ORDER BY r.namespace, r.id \
-        FOR NO KEY UPDATE OF r");
-    unlocked_runs = "SELECT id FROM weaver.job_runs WHERE namespace = $1 AND id = ANY ($2) \
-        FOR NO KEY UPDATE SKIP LOCKED";
+        AS i (namespace, id, version, token) JOIN weaver.leases l ON l.first_id = i.id AND NOT l.is_shared \
+        WHERE l.state = {number(cancelled)} AND l.version = i.version AND l.token = i.token AND l.namespace = i.namespace)";
+    lock_tasks = "SELECT weaver.lock_tasks($1)";
+    /// Those of these tasks whose lease row no other transaction has locked.
+    unlocked_tasks = "SELECT weaver.unlocked($1, $2)";
     admission_facts = "SELECT paused, max_running, occupied, gated FROM weaver.admission_facts($1, $2, $3, $4, $5, $6)";
     write_runs = concat!("SELECT bool_and(weaver.write_run(", run_values!("i.c"), ")) FROM unnest(", run_values!("$"),
         ") AS i (", run_values!("c"), ")");
     confirm_stopped = "SELECT weaver.confirm_stopped($1, $2, $3, $4)";
-    get = concat!("SELECT ", run_columns!(), " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
-        JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id UNION ALL SELECT ", run_columns!(),
-        " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
-        JOIN weaver.job_run_history r ON r.namespace = i.namespace AND r.id = i.id");
-    overdue = concat!("SELECT ", run_columns!(), ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
-        WHERE r.lease_token IS NOT NULL AND (r.lease_expires_at <= clock.now OR r.state = 'RUNNING' AND \
-        num_nulls(r.lease_expires_at, r.lease_ttl_us, r.lease_started_at, r.assigned_worker_id) > 0) ", overdue_here!(),
-        " UNION ALL SELECT ", run_columns!(), ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
-        WHERE r.state = 'RUNNING' AND r.lease_token IS NULL ", overdue_here!(), " UNION ALL SELECT ", run_columns!(),
-        ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
-        WHERE {is_expired({is_unstarted(r.executions)}, clock.now, r.expires_at)} AND r.finished_at IS NULL ",
-        overdue_here!(), " LIMIT $1");
-    /// Runs of formats this process does not know, live and finished.
-    unknown_formats = "(SELECT namespace, id FROM weaver.job_runs WHERE format <> 1 AND format NOT BETWEEN 1 AND $1 \
-        LIMIT $2) UNION ALL (SELECT namespace, id FROM weaver.job_run_history WHERE format <> 1 \
-        AND format NOT BETWEEN 1 AND $1 LIMIT $2)";
+    get = concat!("SELECT ", run_columns!(), tasks_by_key!());
+    overdue = concat!("SELECT ", run_columns!(), " FROM weaver.overdue($1, $2, $3) AS i (id) CROSS JOIN LATERAL \
+        (SELECT * FROM weaver.all_job_runs a WHERE a.id = i.id OFFSET 0) r");
+    /// Tasks of formats this process does not know, live and finished.
+    unknown_formats = "SELECT namespace, id FROM weaver.tasks WHERE format <> 1 AND format NOT BETWEEN 1 AND $1 LIMIT $2";
     release = "SELECT weaver.release($1, $2, $3, $4)";
     raw_run = "SELECT weaver.raw_run($1, $2)";
     discard = "SELECT answer, log_refs FROM weaver.discard($1, $2, $3)";
@@ -182,7 +168,7 @@ statements! {
     put_queue = "SELECT done, current FROM weaver.put_queue($1, $2, $3, $4, $5, $6)";
     purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5, $6)";
     bloated_tables = "SELECT relname::text FROM pg_stat_user_tables WHERE schemaname = $1 \
-        AND relname IN ('job_runs', 'job_run_history', 'moves') AND n_dead_tup > greatest($2, n_live_tup / 2)";
+        AND relname IN ('tasks', 'ready', 'leases', 'ended', 'moves') AND n_dead_tup > greatest($2, n_live_tup / 2)";
     prune = "SELECT weaver.prune($1)";
     namespaces = "SELECT namespace FROM weaver.namespaces() AS n (namespace) WHERE namespace > $1 ORDER BY 1 LIMIT $2";
     heartbeat = "SELECT weaver.heartbeat($1, $2, $3, $4, $5, $6, $7, $8, $9)";

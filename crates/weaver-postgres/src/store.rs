@@ -14,7 +14,7 @@ use crate::error::{OpenError, Result, reason};
 use crate::hints::{HintLoops, Hints};
 use crate::options::PostgresOptions;
 use crate::ports::{DocumentTables, LogStatements, StreamTables};
-use crate::queue::Follower;
+use crate::queue::{Follower, OpenLeases};
 use crate::schema::{self, Migrations, WeakGuard};
 use crate::sql::Statements;
 
@@ -35,6 +35,8 @@ pub struct PostgresStore {
     pub(crate) follower: Mutex<Follower>,
     /// Records that this process could not read.
     pub(crate) quarantine: Quarantine,
+    /// The leases this process was granted, to tell which are over.
+    pub(crate) open_leases: OpenLeases,
     /// When the quarantine was last reviewed.
     pub(crate) reviewed_at: Mutex<Option<Monotonic>>,
     pub(crate) pruned_at: Mutex<Option<Monotonic>>,
@@ -99,6 +101,7 @@ impl PostgresStore {
             // Drawn from a sequence: unique over all nodes and restarts.
             follower: Mutex::new(Follower::new(first.unsigned_abs())),
             quarantine: Quarantine::default(),
+            open_leases: OpenLeases::default(),
             reviewed_at: Mutex::new(None),
             pruned_at: Mutex::new(None),
             vacuumed_at: Mutex::new(None),

@@ -73,13 +73,12 @@ impl PostgresStore {
         (!ids.is_empty()).then(|| ids.into_iter().map(|id| id.0 as i64).collect())
     }
 
-    /// The tasks that lease expiry skips, by namespace and id.
-    pub(crate) fn skipped_everywhere(&self) -> (Vec<String>, Vec<i64>) {
+    /// The ids of the tasks that lease expiry skips.
+    pub(crate) fn skipped_everywhere(&self) -> Vec<i64> {
         if self.quarantine.is_empty() {
-            return (Vec::new(), Vec::new());
+            return Vec::new();
         }
-        let tasks = task_keys(self.quarantine.all());
-        tasks.into_iter().map(|key| (key.namespace.to_string(), key.id.0 as i64)).unzip()
+        task_keys(self.quarantine.all()).into_iter().map(|key| key.id.0 as i64).collect()
     }
 
     /// Whether this process found a task unreadable, and so must not change it.

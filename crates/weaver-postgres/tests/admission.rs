@@ -168,16 +168,15 @@ async fn what_is_due_and_what_has_expired_are_found_by_bounds_of_an_index() {
     let due = condition("is_due", &["ready_at", "now()"], Dialect::Sql).expect("it is a rule");
     let expired = ["executions = 0", "now()", "expires_at"];
     let expired = condition("is_expired", &expired, Dialect::Sql).expect("it is a rule");
-    let lane =
-        "namespace = 'default' AND queue = 'q' AND priority = 5 AND state IN ('PENDING', 'RETRY_SCHEDULED')";
+    let lane = "namespace = 'default' AND queue = 'q' AND priority = 5";
     let questions = [
         (
             format!("{lane} AND {startable} ORDER BY ready_at, id LIMIT 10"),
-            "job_runs_ready",
+            "ready_order",
             "ready_at <= now()",
         ),
-        (format!("{lane} AND NOT {due} ORDER BY ready_at, id LIMIT 1"), "job_runs_ready", "ready_at > now()"),
-        (expired, "job_runs_expiring", "expires_at <= now()"),
+        (format!("{lane} AND NOT {due} ORDER BY ready_at, id LIMIT 1"), "ready_order", "ready_at > now()"),
+        (expired, "ready_expiring", "expires_at <= now()"),
     ];
     sqlx::raw_sql("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off")
         .execute(&mut connection)
@@ -185,7 +184,7 @@ async fn what_is_due_and_what_has_expired_are_found_by_bounds_of_an_index() {
         .expect("settings of a session");
     for (question, index, bound) in questions {
         let AssertSqlSafe(text) =
-            schema.sql(&format!("EXPLAIN SELECT id FROM weaver.job_runs WHERE {question}"));
+            schema.sql(&format!("EXPLAIN SELECT id FROM weaver.ready WHERE {question}"));
         let plan: Vec<String> = sqlx::query_scalar(AssertSqlSafe(text))
             .fetch_all(&mut connection)
             .await

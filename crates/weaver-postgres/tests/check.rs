@@ -83,8 +83,12 @@ async fn every_record_of_a_sound_store_is_read_and_none_is_named() {
 async fn each_bad_record_is_reported_with_its_kind_and_key_and_stays_unchanged() {
     let schema = Schema::new();
     let store = filled(&schema).await;
-    by_hand(&schema, "UPDATE weaver.job_runs SET labels = '7' WHERE serial_key = 'b'").await;
-    by_hand(&schema, "UPDATE weaver.job_run_history SET retry = '\"sometimes\"'").await;
+    by_hand(&schema, "UPDATE weaver.tasks SET labels = '7' WHERE serial_key = 'b'").await;
+    by_hand(
+        &schema,
+        "UPDATE weaver.tasks SET retry = '\"sometimes\"' WHERE id IN (SELECT id FROM weaver.ended)",
+    )
+    .await;
     by_hand(&schema, "UPDATE weaver.queues SET max_running = -1").await;
     by_hand(&schema, "UPDATE weaver.runners SET queues = ARRAY['']").await;
     by_hand(&schema, "UPDATE weaver.documents SET namespace = ''").await;
@@ -94,7 +98,7 @@ async fn each_bad_record_is_reported_with_its_kind_and_key_and_stays_unchanged()
     use RecordKind::{Document, QueueSettings as Settings, Runner, Task};
     assert_eq!(kinds, [Task, Task, Settings, Runner, Document], "{report:?}");
     assert!(report.is_damaged());
-    let [live, ended, settings, runner, document] = &report.unreadable[..] else { panic!("{report:?}") };
+    let [ended, live, settings, runner, document] = &report.unreadable[..] else { panic!("{report:?}") };
     assert_eq!((live.namespace.as_str(), live.state.as_deref()), ("default", Some("PENDING")));
     assert_eq!((live.serial_key.as_deref(), live.holds_slot), (Some("b"), false));
     assert!(live.reason.to_string().contains("invalid type"), "{live}");

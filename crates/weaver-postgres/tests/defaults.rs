@@ -80,7 +80,7 @@ async fn a_row_without_a_policy_has_the_one_of_the_schema_and_any_other_is_store
             tasks.iter().zip(store.enqueue_batch(tasks.clone()).await.expect("they are valid"))
         {
             let id = stored.expect("it is stored").key.id.0 as i64;
-            let text = schema.sql("SELECT retry IS NULL FROM weaver.job_runs WHERE id = $1");
+            let text = schema.sql("SELECT retry IS NULL FROM weaver.tasks WHERE id = $1");
             let is_null: bool =
                 sqlx::query_scalar(text).bind(id).fetch_one(store.pool()).await.expect("it is there");
             let retry = spec_of(&store, id).await.retry;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use support::schema_owner::SchemaOwner;
 use weaver_core::prelude::*;
 use weaver_core::projection::job_run::State;
-use weaver_core::task::Cause;
 use weaver_postgres::allowed_moves;
 
 /// The columns of a lease.
@@ -39,6 +38,23 @@ fn columns(state: State) -> String {
     }
 }
 
+/// The other columns of a run in a state, as arguments of `jsonb_build_object`.
+fn placed(state: State) -> &'static str {
+    match state {
+        State::Running => {
+            "'assigned_worker_id', 'w', 'lease_token', gen_random_uuid(), 'lease_started_at', now(), \
+             'lease_expires_at', now() + interval '30 seconds', 'lease_ttl_us', 30000000, 'first_started_at', now()"
+        }
+        State::Assigned => "'assigned_worker_id', 'w', 'assigned_at', now(), 'assigned_epoch', 1",
+        State::Pending | State::Orphaned => "'cause', NULL",
+        State::RetryScheduled => "'cause', 'failed'",
+        State::Succeeded => "'finished_at', now()",
+        State::Failed => "'finished_at', now(), 'cause', 'failed'",
+        State::TimedOut => "'finished_at', now(), 'cause', 'timed_out'",
+        State::Canceled => "'finished_at', now(), 'cause', 'user'",
+    }
+}
+
 const NO_LEASE_ENDED: &str = "lease_token = NULL, lease_expires_at = NULL, lease_ttl_us = NULL, leader_epoch = NULL, \
      assigned_at = NULL, assigned_epoch = NULL, finished_at = now()";
 
@@ -49,11 +65,12 @@ async fn every_pair_of_states_is_allowed_or_refused_as_core_has_it() {
     for from in State::ALL {
         for to in State::ALL {
             let id = owner.put(NewTask::new("t").delay(Duration::from_secs(60))).await;
-            let put = format!(
-                "UPDATE weaver.job_runs SET version = 7, {}, state = '{from}' WHERE id = {id}",
-                columns(*from)
-            );
-            owner.force(&put).await;
+            owner
+                .place(
+                    id,
+                    &format!("'version', 7, 'state', '{from}', 'updated_at', now(), {}", placed(*from)),
+                )
+                .await;
             let mut moved = false;
             // With every possible charge: one of them is right if the transition is allowed.
             for charges in [[1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0; 4]] {
@@ -71,7 +88,7 @@ async fn every_pair_of_states_is_allowed_or_refused_as_core_has_it() {
                          WHERE id = {id}",
                         charges[0], charges[1], charges[2], charges[3]
                     );
-                    moved = moved || owner.accepts(&text).await;
+                    moved = moved || owner.changes(&text).await;
                 }
             }
             assert_eq!(moved, allowed.contains(&(*from, *to)), "{from} -> {to}");
@@ -145,7 +162,7 @@ async fn the_fields_a_task_was_enqueued_with_never_change() {
         "max_attempts = 1",
         "max_losses = 0",
         "labels = '{}'",
-        "retry = NULL",
+        "retry = '{\"kind\": \"none\"}'",
         "timeout_us = 1",
         "expires_at = now()",
         "created_at = now()",
@@ -205,43 +222,80 @@ async fn owner_epoch_attempt_lease_and_due_time_do_not_change_without_a_transiti
 }
 
 #[tokio::test]
-async fn a_running_task_without_a_complete_lease_is_explained_and_released() {
-    use weaver_runtime::WorkSource;
-    let mut owner = SchemaOwner::new().await;
-    for broken in [
-        "assigned_worker_id = NULL, lease_token = NULL, lease_started_at = NULL, lease_expires_at = NULL, \
-         lease_ttl_us = NULL",
-        "lease_token = NULL",
-        "lease_expires_at = NULL",
-        "lease_ttl_us = NULL, leader_epoch = 7",
-        "assigned_worker_id = NULL",
-    ] {
-        owner.enqueue().await;
-        let leased = owner.lease().await;
-        let key = leased.lease.key.clone();
-        owner.force(&format!("UPDATE weaver.job_runs SET {broken} WHERE id = {}", key.id)).await;
-        let explained = weaver_core::explain::explain(&*owner.store, &key).await.expect("it is there");
-        assert!(
-            explained.to_string().contains("running without a lease; maintenance ends the attempt as lost"),
-            "{explained}"
-        );
-        // Beside a complete lease, which is renewed.
-        owner.enqueue().await;
-        let healthy = owner.lease().await;
-        let renewals = [&leased, &healthy].map(|each| weaver_core::lease::Renewal::of(each.lease.clone()));
-        let renewed =
-            owner.store.renew(renewals.to_vec()).await.expect("one bad row does not stop the other");
-        assert_eq!(renewed[1], weaver_core::lease::Renewed::Extended, "{broken}");
-        let done =
-            weaver_runtime::LocalSource::new(owner.store.clone()).maintain().await.expect("it answers");
-        assert_eq!(done, weaver_runtime::Maintained { lost: 1, ..Default::default() }, "{broken}");
-        owner.end(&healthy, Outcome::DONE).await;
-        let found = owner.store.get_task(&key).await.expect("it is there");
-        assert_eq!((found.state, found.cause), (TaskState::RetryScheduled, Some(Cause::Lost)), "{broken}");
-        assert_eq!((found.losses, found.attempt), (1, 1));
-        let again = owner.lease().await;
-        assert_eq!(again.lease.key, key, "it is leased again");
-        owner.end(&again, Outcome::DONE).await;
+async fn nothing_runs_without_a_complete_lease_even_past_the_guards() {
+    let owner = SchemaOwner::new().await;
+    owner.enqueue().await;
+    owner.lease().await;
+    for broken in ["token", "started_at", "expires_at", "ttl_us", "worker"] {
+        let text = support::past_guards(&format!("UPDATE weaver.leases SET {broken} = NULL"));
+        let refused = sqlx::raw_sql(owner.schema.sql(&text)).execute(owner.store.pool()).await;
+        assert!(refused.is_err_and(|error| error.to_string().contains("leases_whole")), "{broken}");
     }
+    owner.done().await;
+}
+
+#[tokio::test]
+async fn only_the_functions_of_weaver_write_the_physical_tables() {
+    let mut owner = SchemaOwner::new().await;
+    for _ in 0..3 {
+        owner.enqueue().await;
+    }
+    owner.end(&owner.lease().await, Outcome::failed("x")).await;
+    owner.end(&owner.lease().await, Outcome::DONE).await;
+    owner.lease().await;
+    for table in ["tasks", "ready", "leases", "ended", "progress", "task_labels", "closed_attempts"] {
+        owner.refused(&format!("DELETE FROM weaver.{table}")).await;
+        owner.refused(&format!("INSERT INTO weaver.{table} SELECT * FROM weaver.{table}")).await;
+        owner.refused(&format!("TRUNCATE weaver.{table}")).await;
+        owner.refused(&format!("DO $$ BEGIN DELETE FROM weaver.{table}; END $$")).await;
+    }
+    for change in [
+        "tasks SET payload = ''",
+        "ready SET ready_at = now(), version = version + 1",
+        "leases SET expires_at = now() + interval '1 day'",
+        "leases SET worker = 'thief'",
+        "leases SET gone = ids",
+        "ended SET state = 7",
+        "progress SET fraction = 1",
+    ] {
+        owner.refused(&format!("UPDATE weaver.{change}")).await;
+    }
+    owner.done().await;
+}
+
+#[tokio::test]
+async fn of_two_sessions_that_update_a_task_as_they_read_it_the_second_changes_no_row() {
+    use sqlx::{Connection, Executor};
+    let owner = SchemaOwner::new().await;
+    let id = owner.enqueue().await;
+    let mut first = sqlx::PgConnection::connect(owner.schema.server_url()).await.expect("the server answers");
+    let mut second =
+        sqlx::PgConnection::connect(owner.schema.server_url()).await.expect("the server answers");
+    // Seed 1.1, as it writes it.
+    let cancel = format!(
+        "UPDATE weaver.job_runs SET state = 'CANCELED', cause = 'user', version = version + 1, finished_at = now(), \
+         updated_at = now() WHERE id = {id} AND version = 1 AND state = 'PENDING'"
+    );
+    let mut transaction = first.begin().await.expect("the server answers");
+    let done = transaction.execute(owner.schema.sql(&cancel)).await.expect("it is allowed");
+    assert_eq!(done.rows_affected(), 1);
+    let (text, schema) = (owner.schema.sql(&cancel), &owner.schema);
+    let waits = schema.sql(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%job_runs SET state%'",
+    );
+    let commit = async {
+        loop {
+            let waiting: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(waits.0.clone()))
+                .fetch_one(owner.store.pool())
+                .await
+                .expect("the server answers");
+            if waiting > 0 {
+                break;
+            }
+        }
+        transaction.commit().await.expect("it commits");
+    };
+    let (late, ()) = tokio::join!(second.execute(text), commit);
+    assert_eq!(late.expect("it is no error").rows_affected(), 0);
     owner.done().await;
 }

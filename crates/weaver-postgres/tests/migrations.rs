@@ -27,7 +27,7 @@ async fn a_dry_run_lists_pending_migrations_and_applies_none() {
     for _ in 0..2 {
         let planned = PostgresStore::migrate(&schema.options(), true).await.expect("the server answers");
         assert_eq!((planned.before, planned.steps.len()), (0, SCHEMA_VERSION as usize));
-        assert!(planned.steps[0].sql.contains(&format!("CREATE TABLE {}.job_runs", schema.name)));
+        assert!(planned.steps[0].sql.contains(&format!("CREATE VIEW {}.job_runs", schema.name)));
     }
     let mut options = schema.options();
     options.migrate = false;
@@ -42,7 +42,7 @@ async fn the_first_migration_creates_every_table_of_the_seed_and_logs_apart() {
     let store = PostgresStore::open(schema.options(), clock).await.expect("the schema can be made");
     let text = "SELECT c.table_name || '.' || c.column_name FROM information_schema.columns c
                 JOIN information_schema.tables t USING (table_schema, table_name)
-                WHERE c.table_schema = $1 AND t.table_type = 'BASE TABLE'";
+                WHERE c.table_schema = $1";
     let columns: Vec<String> = sqlx::query_scalar(text)
         .bind(&schema.name)
         .fetch_all(store.pool())
@@ -60,6 +60,18 @@ async fn the_first_migration_creates_every_table_of_the_seed_and_logs_apart() {
         let logs: Vec<_> = of(table).into_iter().filter(|name| name.contains("log")).collect();
         assert!(logs.iter().all(|name| *name == "log_ref"), "{table} has log text of its own: {logs:?}");
     }
+    schema.drop(store.pool()).await;
+}
+
+#[tokio::test]
+async fn a_schema_of_a_development_version_is_refused_with_what_to_do() {
+    let schema = Schema::new();
+    let clock = || Arc::new(weaver_runtime::SystemClock::new());
+    let store = PostgresStore::open(schema.options(), clock()).await.expect("the schema can be made");
+    let older = schema.sql("UPDATE weaver.migrations SET name = 'runs, history'");
+    sqlx::query(older).execute(store.pool()).await.expect("the table is there");
+    let refused = PostgresStore::open(schema.options(), clock()).await.expect_err("its tables are others");
+    assert!(refused.to_string().contains("DROP SCHEMA"), "{refused}");
     schema.drop(store.pool()).await;
 }
 

@@ -8,92 +8,86 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use support::Schema;
 use weaver_postgres::PostgresStore;
 
-/// A million finished runs, fifty thousand live ones, and a hundred thousand events and keys.
+/// A million finished tasks, fifty thousand live ones, and a hundred thousand events and keys.
 const FILL: &str = "
-ALTER TABLE weaver.job_runs DISABLE TRIGGER USER; ALTER TABLE weaver.job_run_history DISABLE TRIGGER USER;
-INSERT INTO weaver.job_run_history (id, version, renewals, created_at, updated_at, ready_at, finished_at, attempt,
-    executions, failures, losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace,
-    queue, task_type, labels, payload)
-SELECT i, 3, 0, now(), now(), now(), now() - i * interval '1 second', 1, 1, 0, 0, 5, 3, 5, false,
-    CASE WHEN i % 1000 = 0 THEN 'FAILED' ELSE 'SUCCEEDED' END, 'NONE', 'default', 'q' || i % 7, 't' || i % 1000,
+ALTER TABLE weaver.tasks DISABLE TRIGGER USER; ALTER TABLE weaver.ready DISABLE TRIGGER USER;
+ALTER TABLE weaver.leases DISABLE TRIGGER USER; ALTER TABLE weaver.ended DISABLE TRIGGER USER;
+ALTER TABLE weaver.task_labels DISABLE TRIGGER USER;
+INSERT INTO weaver.tasks (id, created_at, max_attempts, max_losses, priority, namespace, queue, task_type, labels,
+    payload)
+SELECT i, now(), 5, 3, 5, 'default', 'q' || i % 7, 't' || i % 1000,
     CASE WHEN i % 10 = 0 THEN jsonb_build_object('k', 'v' || i % 200) END, 'null'
 FROM generate_series(1, 1000000) i;
-INSERT INTO weaver.job_run_labels SELECT 'default', weaver.label('k', 'v' || i % 200), i
+INSERT INTO weaver.ended (id, finished_at, started_at, version, attempt, state, namespace, queue, worker)
+SELECT i, now() - i * interval '1 second', now(), 3, 1, CASE WHEN i % 1000 = 0 THEN 7 ELSE 6 END, 'default',
+    'q' || i % 7, 'w'
+FROM generate_series(1, 1000000) i;
+INSERT INTO weaver.task_labels SELECT 'default', weaver.label('k', 'v' || i % 200), i
 FROM generate_series(10, 1000000, 10) i;
-INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, ready_at, attempt, executions, failures, losses,
-    max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace, queue, task_type,
-    assigned_worker_id, lease_token, serial_key, expires_at, payload)
-SELECT 2000000 + i, 1, 0, now(), now(), now() - i * interval '1 second', 0, 0, 0, 0, 5, 3, i % 10, false,
-    CASE WHEN i % 100 = 0 THEN 'ASSIGNED' WHEN i % 101 = 0 THEN 'RUNNING' ELSE 'PENDING' END, 'NONE', 'default',
-    'q' || i % 7, 't', CASE WHEN i % 100 = 0 OR i % 101 = 0 THEN 'w' || i % 50 END,
-    CASE WHEN i % 101 = 0 THEN gen_random_uuid() END, CASE WHEN i % 10 = 0 THEN 'k' || i % 5000 END,
-    CASE WHEN i % 50 = 0 THEN now() + i * interval '1 second' END, 'null'
-FROM generate_series(1, 50000) i;
+INSERT INTO weaver.tasks (id, created_at, max_attempts, max_losses, priority, namespace, queue, task_type, payload)
+SELECT 2000000 + i, now(), 5, 3, i % 10, 'default', 'q' || i % 7, 't', 'null' FROM generate_series(1, 50000) i;
+INSERT INTO weaver.ready (id, ready_at, expires_at, version, attempt, executions, renewals, failures, losses, max_losses,
+    priority, format, state, namespace, queue, task_type, serial_key)
+SELECT 2000000 + i, now() - i * interval '1 second', CASE WHEN i % 50 = 0 THEN now() + i * interval '1 second' END,
+    1, 0, 0, 0, 0, 0, 3, i % 10, 1, 0, 'default', 'q' || i % 7, 't', CASE WHEN i % 10 = 0 THEN 'k' || i % 5000 END
+FROM generate_series(1, 50000) i WHERE i % 100 <> 0 AND i % 101 <> 0;
+INSERT INTO weaver.leases (first_id, last_id, token, started_at, expires_at, ttl_us, version, attempt, executions, renewals,
+    failures, losses, format, state, is_shared, namespace, queue, worker, ids)
+SELECT 2000000 + i, 2000000 + i, gen_random_uuid(), now(), now(), 1, 2, 1, 1, 0, 0, 0, 1,
+    CASE WHEN i % 100 = 0 THEN 2 ELSE 4 END, i % 3 = 0, 'default', 'q' || i % 7, 'w' || i % 50, ARRAY[2000000 + i]
+FROM generate_series(1, 50000) i WHERE i % 100 = 0 OR i % 101 = 0;
 INSERT INTO weaver.events (namespace, kind, id, version, due_at, created_at, updated_at, body)
 SELECT 'default', 'event', 'e' || i, i, CASE WHEN i % 100 = 0 THEN now() END, now() - i * interval '1 second', now(), ''
 FROM generate_series(1, 100000) i;
 INSERT INTO weaver.schedule_keys SELECT 'default', 'd' || i % 10, now() + i * interval '1 second', i, now()
 FROM generate_series(1, 100000) i;
 INSERT INTO weaver.idempotency_keys SELECT 'default', 'k' || i, i, now() FROM generate_series(1, 100000) i;
-ANALYZE weaver.job_run_history; ANALYZE weaver.job_runs; ANALYZE weaver.events; ANALYZE weaver.schedule_keys;
-ANALYZE weaver.idempotency_keys; ANALYZE weaver.job_run_labels;
+ANALYZE weaver.tasks; ANALYZE weaver.ready; ANALYZE weaver.leases; ANALYZE weaver.ended; ANALYZE weaver.events;
+ANALYZE weaver.schedule_keys; ANALYZE weaver.idempotency_keys; ANALYZE weaver.task_labels;
 ";
 
 /// Queries, each with the index that must be used.
-const QUESTIONS: [(&str, &str); 16] = [
+const QUESTIONS: [(&str, &str); 18] = [
     (
-        "SELECT id FROM weaver.job_runs WHERE namespace = 'default' AND queue = 'q1' AND priority = 5 \
-         AND state IN ('PENDING', 'RETRY_SCHEDULED') AND ready_at <= now() ORDER BY ready_at, id LIMIT 10",
-        "job_runs_ready",
+        "SELECT id FROM weaver.ready WHERE namespace = 'default' AND queue = 'q1' AND priority = 5 \
+         AND ready_at <= now() ORDER BY ready_at, id LIMIT 10",
+        "ready_order",
+    ),
+    ("SELECT ids FROM weaver.leases WHERE worker = 'w0' AND state = 2", "leases_worker"),
+    ("SELECT ids FROM weaver.leases WHERE worker = 'w1' AND state = 4", "leases_worker"),
+    ("SELECT ids FROM weaver.leases WHERE token = '00000000-0000-0000-0000-000000000007'", "leases_token"),
+    ("SELECT ids FROM weaver.leases WHERE first_id = 2000100 AND NOT is_shared", "leases_task"),
+    (
+        "SELECT ids FROM weaver.leases WHERE is_shared AND int8range(first_id, last_id, '[]') @> 2000303::bigint",
+        "leases_tasks",
     ),
     (
-        "SELECT id FROM weaver.job_runs WHERE assigned_worker_id = 'w0' AND state = 'ASSIGNED'",
-        "job_runs_assigned",
+        "SELECT id FROM weaver.ready WHERE namespace = 'default' AND serial_key = 'k70' AND id < 2500000",
+        "ready_serial",
     ),
     (
-        "SELECT id FROM weaver.job_runs WHERE assigned_worker_id = 'w1' AND state = 'RUNNING' \
-         AND lease_token IS NOT NULL",
-        "job_runs_leased",
+        "SELECT id FROM weaver.ready WHERE expires_at IS NOT NULL AND executions = 0 AND expires_at <= now()",
+        "ready_expiring",
+    ),
+    ("SELECT id FROM weaver.tasks WHERE id < 900000 ORDER BY id DESC LIMIT 50", "tasks_pkey"),
+    (
+        "SELECT id FROM weaver.tasks WHERE namespace = 'default' AND task_type = 't7' ORDER BY id DESC LIMIT 50",
+        "tasks_type",
     ),
     (
-        "SELECT id FROM weaver.job_runs WHERE lease_token = '00000000-0000-0000-0000-000000000007'",
-        "job_runs_leased",
+        "SELECT t.task_id FROM weaver.task_labels t WHERE t.namespace = 'default' AND t.task_id < 900000 \
+         AND t.label = weaver.label('k', 'v10') ORDER BY t.task_id DESC LIMIT 51",
+        "task_labels_pkey",
+    ),
+    ("SELECT count(*) FROM weaver.tasks WHERE namespace = 'default' AND queue = 'q9'", "tasks_queue"),
+    (
+        "SELECT id FROM weaver.ended WHERE namespace = 'default' AND state = 7 AND state <> 6 AND id < 900000",
+        "ended_state",
     ),
     (
-        "SELECT id FROM weaver.job_runs WHERE namespace = 'default' AND serial_key = 'k70' AND id < 2500000",
-        "job_runs_serial",
-    ),
-    (
-        "SELECT id FROM weaver.job_runs WHERE expires_at IS NOT NULL AND executions = 0 AND expires_at <= now()",
-        "job_runs_expiring",
-    ),
-    (
-        "SELECT id FROM weaver.job_run_history WHERE namespace = 'default' AND id < 900000 ORDER BY id DESC LIMIT 50",
-        "job_run_history_pkey",
-    ),
-    (
-        "SELECT id FROM weaver.job_run_history WHERE namespace = 'default' AND task_type = 't7' \
-         ORDER BY id DESC LIMIT 50",
-        "job_run_history_type",
-    ),
-    (
-        "SELECT l.run_id FROM weaver.job_run_labels l WHERE l.namespace = 'default' AND l.run_id < 900000 \
-         AND l.label = weaver.label('k', 'v10') ORDER BY l.run_id DESC LIMIT 51",
-        "job_run_labels_pkey",
-    ),
-    (
-        "SELECT count(*) FROM weaver.job_run_history WHERE namespace = 'default' AND queue = 'q9'",
-        "job_run_history_queue",
-    ),
-    (
-        "SELECT id FROM weaver.job_run_history WHERE namespace = 'default' AND state IN ('FAILED', 'TIMED_OUT') \
-         AND id < 900000",
-        "job_run_history_state",
-    ),
-    (
-        "SELECT id FROM weaver.job_run_history WHERE finished_at <= now() - interval '999000 seconds' \
-         ORDER BY finished_at LIMIT 100",
-        "job_run_history_finished",
+        "SELECT id FROM weaver.ended WHERE namespace = 'default' AND queue = 'q1' \
+         AND finished_at <= now() - interval '999000 seconds' ORDER BY finished_at LIMIT 100",
+        "ended_finished",
     ),
     (
         "SELECT id FROM weaver.events WHERE processed_at IS NULL ORDER BY created_at LIMIT 10",

@@ -60,7 +60,7 @@ impl World {
 async fn unreadable_tasks_are_released_uncharged_in_the_same_lease_call() {
     let world = World::new().await;
     let keys = world.enqueue(3).await;
-    world.sql(&format!("UPDATE weaver.job_runs SET labels = '{{\"a\": 1}}' WHERE id = {}", keys[0].id)).await;
+    world.sql(&format!("UPDATE weaver.tasks SET labels = '{{\"a\": 1}}' WHERE id = {}", keys[0].id)).await;
     assert_eq!(world.lease(1, 3).await.len(), 2);
     let (state, cause, failures, losses, version): (String, String, i16, i16, i32) =
         sqlx::query_as(world.schema.sql(&format!(
@@ -75,7 +75,7 @@ async fn unreadable_tasks_are_released_uncharged_in_the_same_lease_call() {
         ("RETRY_SCHEDULED", "released", 0, 0, 3)
     );
     // Repaired by SQL, it is read, listed and leased again within a minute.
-    world.sql(&format!("UPDATE weaver.job_runs SET labels = NULL WHERE id = {}", keys[0].id)).await;
+    world.sql(&format!("UPDATE weaver.tasks SET labels = NULL WHERE id = {}", keys[0].id)).await;
     world.advance(60).await;
     world.store.overdue(10).await.expect("the store answers");
     let page = world.store.list_quarantined(None, None, 10).await.expect("a list");
@@ -91,7 +91,7 @@ async fn maintenance_expires_leases_beside_rows_that_cannot_be_decoded() {
     let keys = world.enqueue(4).await;
     assert_eq!(world.lease(1, 4).await.len(), 4);
     // One cannot be decoded; the end of another conflicts with an attempt that another program inserted.
-    world.sql(&format!("UPDATE weaver.job_runs SET serial_key = '' WHERE id = {}", keys[0].id)).await;
+    world.sql(&format!("UPDATE weaver.tasks SET serial_key = '' WHERE id = {}", keys[0].id)).await;
     world
         .sql(&format!(
             "INSERT INTO weaver.closed_attempts VALUES ('default', {}, 1, 'w', 2, now(), now(), 'lost', NULL)",
@@ -117,7 +117,8 @@ async fn formats_that_only_a_newer_weaver_knows_are_found_without_a_reader() {
     let world = World::new().await;
     let keys = world.enqueue(2).await;
     let leased = world.lease(1, 1).await;
-    world.sql(&format!("UPDATE weaver.job_runs SET format = 2 WHERE id = {}", keys[1].id)).await;
+    world.sql(&format!("UPDATE weaver.tasks SET format = 2 WHERE id = {0}; UPDATE weaver.ready SET format = 2 WHERE id = {0}",
+        keys[1].id)).await;
     world.store.overdue(10).await.expect("the store answers");
     let found = world.store.list_quarantined(None, None, 10).await.expect("a list").items;
     assert_eq!(found.len(), 1);
@@ -133,12 +134,13 @@ async fn invalid_labels_and_instants_fail_no_statement_about_other_tasks() {
     let world = World::new().await;
     let keys = world.enqueue(3).await;
     let leased = world.lease(1, 3).await;
-    world.sql(&format!("UPDATE weaver.job_runs SET labels = '[1]' WHERE id = {}", keys[0].id)).await;
+    world.sql(&format!("UPDATE weaver.tasks SET labels = '[1]' WHERE id = {}", keys[0].id)).await;
     world
         .sql(&format!(
             "INSERT INTO weaver.closed_attempts VALUES ('default', {}, 0, 'w', 1, '-infinity', 'infinity', 'lost', NULL); \
-             UPDATE weaver.job_runs SET attempt = 2 WHERE id = {}",
-            keys[1].id, keys[1].id
+             SELECT weaver.split_off({}, (SELECT token FROM weaver.leases LIMIT 1)); \
+             UPDATE weaver.leases SET attempt = 2 WHERE NOT is_shared AND first_id = {}",
+            keys[1].id, keys[1].id, keys[1].id
         ))
         .await;
     let page = world.store.list_tasks(TaskQuery::new(Namespace::default())).await.expect("a list");

@@ -49,11 +49,12 @@ async fn a_foreign_transaction_delays_the_one_task_it_locks_and_no_other() {
     let leased = lease(&store, 1, 10, TTL).await;
     let mut foreign = PgConnection::connect(schema.server_url()).await.expect("the server answers");
     let mut transaction = foreign.begin().await.expect("the server answers");
-    // An open snapshot, a lock on a running task and a lock on a waiting one.
+    // An open snapshot, a lock on a waiting task, and a running one that the transaction completes.
     let waiting = leased[9].lease.key.id.0 + 1;
-    let lock =
-        format!("SELECT FROM weaver.job_runs WHERE id IN ({}, {waiting}) FOR UPDATE", leased[0].lease.key.id);
-    transaction.execute(schema.sql(&lock)).await.expect("the rows are there");
+    let lock = format!("SELECT FROM weaver.ready WHERE id = {waiting} FOR UPDATE");
+    transaction.execute(schema.sql(&lock)).await.expect("the row is there");
+    let completed = store.complete_in(&mut transaction, &leased[0].lease, None).await;
+    completed.expect("it holds the lease");
     // Renewals and lease calls skip locked rows.
     let renewals = leased.iter().map(|each| Renewal::of(each.lease.clone())).collect();
     let renewed = store.renew(renewals).await.expect("the store answers");

@@ -186,8 +186,9 @@ async fn a_renewal_does_not_wait_for_another_transactions_lock() {
     let leased = harness.lease(2).await;
     let mut foreign = harness.connection().await;
     let mut transaction = foreign.begin().await.expect("the server answers");
-    let lock = format!("SELECT FROM weaver.job_runs WHERE id = {} FOR UPDATE", leased[0].lease.key.id);
-    transaction.execute(harness.schema.sql(&lock)).await.expect("the row is there");
+    // One lease call got both; the handler of the first completes it in a transaction that stays open.
+    let completed = harness.store.complete_in(&mut transaction, &leased[0].lease, None).await;
+    completed.expect("it holds the lease");
     let renewals = leased.iter().map(|each| Renewal::of(each.lease.clone())).collect();
     let answers = tokio::time::timeout(Duration::from_secs(2), harness.store.renew(renewals)).await;
     assert_eq!(answers.expect("it does not wait").expect("it answers"), [Renewed::Busy, Renewed::Extended]);
@@ -203,7 +204,7 @@ async fn a_cancel_behind_a_foreign_lock_fails_after_the_lock_timeout() {
     let mut foreign = harness.connection().await;
     let mut transaction = foreign.begin().await.expect("the server answers");
     transaction
-        .execute(harness.schema.sql("SELECT FROM weaver.job_runs FOR UPDATE"))
+        .execute(harness.schema.sql("SELECT FROM weaver.leases FOR UPDATE"))
         .await
         .expect("it is there");
     let refused = harness.store.cancel(&leased.lease.key).await.expect_err("it is locked");

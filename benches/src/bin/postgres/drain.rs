@@ -53,7 +53,7 @@ pub fn run(runtime: &Runtime, server: &Server) -> bool {
             graphile.drain(runtime, server, TASKS)
         },
     ]);
-    let kept = server.ask(runtime, "weaver", "SELECT count(*) FROM weaver.job_run_history");
+    let kept = server.ask(runtime, "weaver", "SELECT count(*) FROM weaver.ended");
     println!("       weaver has kept {kept} finished runs; graphile_worker deletes its rows");
     lifecycles::print("weaver's worker, 500 at once", &ours);
     lifecycles::print("graphile_worker, 500 at once, local queue of 5,000", &theirs);

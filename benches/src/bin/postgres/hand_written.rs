@@ -1,6 +1,7 @@
 //! The upper bound: the shortest hand-written SQL for a lifecycle on Weaver's own tables. It has no rules, no
-//! order between queues, no keys, no events and no counts; its triggers are those of the schema.
+//! order between queues, no keys, no events and no counts; it has no guards.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
@@ -10,23 +11,21 @@ use weaver_benches::per_second;
 use crate::server::Server;
 use crate::weaver::payload;
 
-const ENQUEUE: &str = "INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, ready_at, attempt, \
-    executions, failures, losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace, \
-    queue, task_type, payload) SELECT nextval('weaver.job_run_ids'), 1, 0, now(), now(), now(), 0, 0, 0, 0, 5, 3, 5, \
-    false, 'PENDING', 'NONE', 'default', 'default', 'bench', p FROM unnest($1::bytea[]) AS i (p)";
-const LEASE: &str = "UPDATE weaver.job_runs SET state = 'RUNNING', version = version + 1, attempt = 1, executions = 1, \
-    first_started_at = now(), assigned_worker_id = 'bench', lease_token = gen_random_uuid(), lease_started_at = now(), \
-    lease_expires_at = now() + interval '30 seconds', lease_ttl_us = 30000000 WHERE ctid = ANY (ARRAY(SELECT ctid FROM \
-    weaver.job_runs WHERE namespace = 'default' AND queue = 'default' AND priority = 5 AND ready_at <= now() \
-    AND state IN ('PENDING', 'RETRY_SCHEDULED') ORDER BY ready_at, id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)) \
-    RETURNING id, payload";
-const END: &str = "WITH gone AS (DELETE FROM weaver.job_runs WHERE namespace = 'default' AND id = ANY ($1) RETURNING *) \
-    INSERT INTO weaver.job_run_history (id, created_at, updated_at, ready_at, first_started_at, finished_at, lease_started_at, lease_expires_at, lease_ttl_us, lease_token, leader_epoch, assigned_at, assigned_epoch, scheduled_for, expires_at, timeout_us, continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, failures, losses, max_attempts, max_losses, progress_fraction, priority, scheduled, state, cause, outcome, continuation_state, namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref, result, payload) SELECT id, created_at, now(), ready_at, first_started_at, now(), \
-    lease_started_at, NULL, NULL, NULL, leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, \
-    version + 1, renewals, attempt, executions, failures, losses, max_attempts, max_losses, progress_fraction, priority, \
-    scheduled, 'SUCCEEDED', NULL, 'succeeded', 'NONE', namespace, queue, task_type, assigned_worker_id, serial_key, \
-    idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry, trace, progress_message, \
-    last_error, log_ref, result, payload FROM gone";
+const ENQUEUE: &str = "WITH new AS (INSERT INTO weaver.tasks (id, created_at, max_attempts, max_losses, priority, namespace, \
+    queue, task_type, payload) SELECT nextval('weaver.job_run_ids'), now(), 5, 3, 5, 'default', 'default', 'bench', p \
+    FROM unnest($1::bytea[]) AS i (p) RETURNING id) INSERT INTO weaver.ready (id, ready_at, version, attempt, executions, \
+    renewals, failures, losses, max_losses, priority, format, state, namespace, queue, task_type) \
+    SELECT id, now(), 1, 0, 0, 0, 0, 0, 3, 5, 1, 0, 'default', 'default', 'bench' FROM new";
+const LEASE: &str = "WITH taken AS (DELETE FROM weaver.ready WHERE ctid = ANY (ARRAY(SELECT ctid FROM weaver.ready WHERE \
+    namespace = 'default' AND queue = 'default' AND priority = 5 AND ready_at <= now() ORDER BY ready_at, id LIMIT $1 \
+    FOR UPDATE SKIP LOCKED)) RETURNING id), lease AS (INSERT INTO weaver.leases (first_id, last_id, token, started_at, \
+    expires_at, ttl_us, version, attempt, executions, renewals, failures, losses, format, state, is_shared, namespace, queue, \
+    worker, ids) SELECT min(id), max(id), $2::text::uuid, now(), now() + interval '30 seconds', 30000000, 2, 1, 1, 0, 0, 0, 1, 4, \
+    true, 'default', 'default', 'bench', array_agg(id) FROM taken HAVING count(*) > 0) \
+    SELECT s.id, s.payload FROM taken JOIN weaver.tasks s USING (id)";
+const END: &str = "WITH lease AS (DELETE FROM weaver.leases WHERE token = $2::text::uuid RETURNING started_at) \
+    INSERT INTO weaver.ended (id, finished_at, started_at, version, attempt, state, namespace, queue, worker) \
+    SELECT i.id, now(), l.started_at, 3, 1, 6, 'default', 'default', 'bench' FROM unnest($1::bigint[]) AS i (id), lease l";
 
 /// Creates Weaver's schema in its database.
 pub fn open(runtime: &Runtime, server: &Server) {
@@ -34,6 +33,9 @@ pub fn open(runtime: &Runtime, server: &Server) {
     runtime
         .block_on(weaver_postgres::PostgresStore::migrate(&options, false))
         .expect("the schema can be made");
+    let tables = ["tasks", "ready", "leases", "ended"];
+    let unguarded = tables.map(|table| format!("ALTER TABLE weaver.{table} DISABLE TRIGGER USER")).join("; ");
+    server.say(runtime, "hand_written", &unguarded);
 }
 
 /// Lifecycles per second, as [`crate::weaver::lifecycles`].
@@ -57,19 +59,22 @@ pub fn lifecycles(runtime: &Runtime, server: &Server, clients: usize, batch: usi
 
 async fn client(mut connection: PgConnection, batch: usize, calls: usize) {
     let say = |text: &'static str| sqlx::query(AssertSqlSafe(text));
+    static TOKENS: AtomicU64 = AtomicU64::new(1);
     for _ in 0..calls {
         let payloads = vec![payload().into_bytes(); batch];
         say(ENQUEUE).bind(payloads).execute(&mut connection).await.expect("the server answers");
         let mut left = batch;
         while left > 0 {
+            let token = format!("00000000-0000-0000-0000-{:012x}", TOKENS.fetch_add(1, Ordering::Relaxed));
             let leased: Vec<(i64, Vec<u8>)> = sqlx::query_as(LEASE)
                 .bind(left as i64)
+                .bind(&token)
                 .fetch_all(&mut connection)
                 .await
                 .expect("the server answers");
             left -= leased.len();
             let ids: Vec<i64> = leased.iter().map(|(id, _)| *id).collect();
-            say(END).bind(ids).execute(&mut connection).await.expect("the server answers");
+            say(END).bind(ids).bind(&token).execute(&mut connection).await.expect("the server answers");
         }
     }
 }

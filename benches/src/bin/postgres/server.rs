@@ -39,7 +39,7 @@ impl Server {
         runtime.block_on(async {
             let mut connection = self.connect(database).await;
             connection
-                .execute(AssertSqlSafe(text.to_owned()))
+                .execute(sqlx::raw_sql(AssertSqlSafe(text.to_owned())))
                 .await
                 .unwrap_or_else(|error| panic!("{text}: {error}"));
         });

@@ -29,6 +29,8 @@ pub struct Transition {
     /// For the end of an attempt, the leader's epoch it started under (0: it was pulled). The store compares
     /// it with the one in the lease, never with the current leader's.
     pub expected_epoch: Option<Epoch>,
+    /// The token of the lease it was decided under; `None`: no worker held it.
+    pub expected_token: Option<LeaseToken>,
     /// The command, as the table of allowed transitions names it.
     pub verb: Verb,
     /// The state after it is applied.
@@ -109,6 +111,7 @@ impl Transition {
             expected_version: record.version,
             expected_renewals: None,
             expected_epoch: record.lease.as_ref().map(|held| held.epoch),
+            expected_token: record.lease.as_ref().map(|held| held.token),
             verb,
             to,
             cause,
@@ -139,6 +142,7 @@ impl Transition {
             && record.state == self.from
             && self.expected_renewals.is_none_or(|renewals| renewals == record.renewals)
             && self.expected_epoch == record.lease.as_ref().map(|held| held.epoch)
+            && self.expected_token == record.lease.as_ref().map(|held| held.token)
     }
 
     /// Whether the record shows that this very transition was applied before: the response was lost, and the

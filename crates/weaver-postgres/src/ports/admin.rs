@@ -17,7 +17,6 @@ use super::log_files::remove;
 use super::{after, expectation};
 use crate::PostgresStore;
 use crate::error::{StoreFault, reason};
-use crate::names::words_of;
 use crate::row::{RUN_FORMAT, undecodable};
 use crate::types::micros;
 
@@ -137,7 +136,7 @@ impl PostgresStore {
             .query()
             .bind(rule.namespace.as_ref().map(|name| name.as_str()))
             .bind(rule.queue.as_ref().map(|name| name.as_str()))
-            .bind(rule.state.map(words_of))
+            .bind(rule.state.map(|state| vec![state.index() as i16]))
             .bind(micros(rule.finished_for))
             .bind(i32::try_from(limit).unwrap_or(i32::MAX))
             .bind(RUN_FORMAT)

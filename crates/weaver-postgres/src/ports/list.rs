@@ -1,5 +1,4 @@
-//! Listing tasks. Both tables are read in the order of ids: live runs by scanning, finished ones through the
-//! selector's index.
+//! Listing tasks, in the order of ids: the ids of the selector first, then what the filter needs of each.
 
 use sqlx::Row;
 use weaver_core::error::{Invalid, Problem};
@@ -9,7 +8,6 @@ use weaver_core::task::{TaskRecord, TaskState};
 
 use crate::PostgresStore;
 use crate::error::Result;
-use crate::names::words_of;
 use crate::sql::{Statement, StatementOptions};
 use crate::types::At;
 
@@ -70,66 +68,37 @@ impl PostgresStore {
         Ok(Page { items, next: next.map(|id| Cursor(id.to_string())), complete })
     }
 
-    /// The next candidates of both tables, up to where both have been scanned.
+    /// The next candidates in the order of ids, up to `size`.
     async fn candidate_batch(&self, query: &TaskQuery, at: Option<i64>, size: u32) -> Result<CandidateBatch> {
         let newest_first = query.order == Order::NewestFirst;
         let start = at.unwrap_or(if newest_first { i64::MAX } else { -1 });
-        let mut ids = Vec::new();
-        let mut cut_at: Option<i64> = None;
-        for table in tables(&query.selector) {
-            let part = self.candidates(query, *table, start, size).await?;
-            if part.len() == size as usize
-                && let Some((last, _)) = part.last()
-            {
-                let nearer = |cut: i64| if newest_first { cut.max(*last) } else { cut.min(*last) };
-                cut_at = Some(cut_at.map_or(*last, nearer));
-            }
-            ids.extend(part);
-        }
-        ids.sort_unstable_by_key(|(id, _)| if newest_first { -*id } else { *id });
-        // Beyond the nearer end, one of the tables has not been scanned yet.
-        if let Some(cut) = cut_at {
-            ids.retain(|(id, _)| if newest_first { *id >= cut } else { *id <= cut });
-        }
+        let ids = self.candidates(query, start, size).await?;
+        let cut_at = ids.last().filter(|_| ids.len() == size as usize).map(|(id, _)| *id);
         Ok(CandidateBatch { ids, cut_at })
     }
 
-    async fn candidates(
-        &self,
-        query: &TaskQuery,
-        table: Table,
-        start: i64,
-        size: u32,
-    ) -> Result<Vec<(i64, bool)>> {
+    async fn candidates(&self, query: &TaskQuery, start: i64, size: u32) -> Result<Vec<(i64, bool)>> {
         let (compare, order) = match query.order {
             Order::NewestFirst => ("<", "DESC"),
             Order::OldestFirst => (">", "ASC"),
         };
-        let (selected, name, value) = condition(&query.selector);
-        // Live runs have an index for few selectors: for the others they are scanned, up to `scan_max`.
-        let (inside, outside) = match table {
-            Table::Live if !is_indexed_live(&query.selector) => ("true", selected),
-            // The label table stores hashes: the label itself is compared as well.
-            Table::History if matches!(query.selector, Selector::Label(..)) => ("true", selected),
-            Table::Live | Table::History => (selected, "true"),
-        };
-        let from = match (table, &query.selector) {
-            // The labels of finished runs are in the order of ids: the LIMIT is inside, so that no plan reads
-            // all runs of a label.
-            (Table::History, Selector::Label(..)) => format!(
-                "(SELECT l.run_id FROM weaver.job_run_labels l WHERE l.namespace = $1 AND l.run_id {compare} $2
-                    AND l.label = weaver.label($10::text, $11::text) ORDER BY l.run_id {order} LIMIT $3) l
-                 JOIN weaver.job_run_history r ON r.namespace = $1 AND r.id = l.run_id WHERE true"
-            ),
-            _ => format!("{} r WHERE r.namespace = $1 AND r.id {compare} $2", table.name()),
+        let (source, name, value) = source(&query.selector, compare, order);
+        // The label table stores hashes: the label itself is compared as well.
+        let outside = match &query.selector {
+            Selector::Label(..) => "r.labels @> jsonb_build_object($10::text, $11::text)",
+            Selector::State(_) => "weaver.task_state(r.state, r.scheduled) = $4",
+            _ => "true",
         };
         let text = format!(
-            "SELECT r.id, ({outside}) AND ($5::smallint[] IS NULL OR weaver.task_state(r.state, r.scheduled) = ANY ($5))
+            "SELECT c.id, coalesce(({outside})
+                AND ($5::smallint[] IS NULL OR weaver.task_state(r.state, r.scheduled) = ANY ($5))
                 AND ($6::text[] IS NULL OR r.task_type = ANY ($6)) AND ($7::text IS NULL OR r.queue = $7)
                 AND ($8::timestamptz IS NULL OR r.created_at >= $8)
-                AND ($9::timestamptz IS NULL OR r.created_at < $9) AND ($10::text IS NULL OR true)
-                AND ($11::text IS NULL OR true)
-             FROM {from} AND ({inside}) AND ($4::smallint IS NULL OR true) ORDER BY r.id {order} LIMIT $3",
+                AND ($9::timestamptz IS NULL OR r.created_at < $9), false)
+             FROM (SELECT o.id FROM ({source}) o WHERE ($4::smallint IS NULL OR true)
+                AND ($10::text IS NULL OR true) AND ($11::text IS NULL OR true) ORDER BY o.id {order} LIMIT $3) c
+             CROSS JOIN LATERAL (SELECT * FROM weaver.all_job_runs a WHERE a.id = c.id OFFSET 0) r
+             ORDER BY c.id {order}",
         );
         let states = |filter: &TaskFilter| -> Option<Vec<i16>> {
             let numbers = || filter.states.iter().map(|state| state.index() as i16).collect();
@@ -164,62 +133,69 @@ impl PostgresStore {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Table {
-    Live,
-    History,
-}
-
-impl Table {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Live => "weaver.job_runs",
-            Self::History => "weaver.job_run_history",
+/// The query that returns the ids of a selector, in order and at most `$3`, with its parameters. Each reads
+/// through an index in the order of ids, except live tasks by state, of which there are few.
+fn source(selector: &Selector, compare: &str, order: &str) -> (String, Option<String>, Option<String>) {
+    let tasks = |condition: &str| {
+        format!(
+            "SELECT s.id FROM weaver.tasks s WHERE s.namespace = $1 AND s.id {compare} $2 AND {condition}
+             ORDER BY s.id {order} LIMIT $3"
+        )
+    };
+    match selector {
+        // A namespace has no index of its own: its queues are merged.
+        Selector::All => (by_queue(compare, order), None, None),
+        Selector::State(state) => (by_state(*state, compare, order), None, None),
+        Selector::Type(name) => (tasks("s.task_type = $10"), Some(name.to_string()), None),
+        Selector::Queue(name) => (tasks("s.queue = $10"), Some(name.to_string()), None),
+        Selector::Group(name) => (tasks("s.task_group_id = $10"), Some(name.to_string()), None),
+        Selector::Session(name) => (tasks("s.session_id = $10"), Some(name.to_string()), None),
+        Selector::Label(name, value) => {
+            let text = format!(
+                "SELECT t.task_id AS id FROM weaver.task_labels t WHERE t.namespace = $1 AND t.task_id {compare} $2
+                 AND t.label = weaver.label($10::text, $11::text) ORDER BY t.task_id {order} LIMIT $3"
+            );
+            (text, Some(name.clone()), Some(value.clone()))
+        }
+        Selector::SerialKey(name) => {
+            let text = format!(
+                "SELECT w.id FROM weaver.ready w WHERE w.namespace = $1 AND w.serial_key = $10 AND w.id {compare} $2
+                 UNION ALL SELECT l.first_id FROM weaver.leases l WHERE l.namespace = $1 AND l.serial_key = $10
+                 AND l.first_id {compare} $2"
+            );
+            (text, Some(name.to_string()), None)
         }
     }
 }
 
-/// The tables that can hold runs of a selector.
-fn tables(selector: &Selector) -> &'static [Table] {
-    match selector {
-        Selector::State(TaskState::Succeeded | TaskState::Dead) => &[Table::History],
-        Selector::State(state) if !state.is_terminal() => &[Table::Live],
-        Selector::SerialKey(_) => &[Table::Live],
-        _ => &[Table::Live, Table::History],
-    }
-}
-
-fn is_indexed_live(selector: &Selector) -> bool {
-    matches!(
-        selector,
-        Selector::SerialKey(_) | Selector::Group(_) | Selector::Session(_) | Selector::Label(..)
+/// The tasks of a namespace, merged from its queues.
+fn by_queue(compare: &str, order: &str) -> String {
+    format!(
+        "SELECT d.id FROM (SELECT DISTINCT n.queue FROM weaver.counts($1, NULL) n) q CROSS JOIN LATERAL (
+             SELECT s.id FROM weaver.tasks s WHERE s.namespace = $1 AND s.queue = q.queue AND s.id {compare} $2
+             ORDER BY s.id {order} LIMIT $3) d"
     )
 }
 
-/// The condition of a selector, with its parameters.
-fn condition(selector: &Selector) -> (&'static str, Option<String>, Option<String>) {
-    match selector {
-        Selector::All => ("true", None, None),
-        Selector::State(state) => {
-            let condition = match words_of(*state) {
-                ["PENDING"] => "r.state = 'PENDING' AND weaver.task_state(r.state, r.scheduled) = $4",
-                ["ASSIGNED"] => "r.state = 'ASSIGNED'",
-                ["ORPHANED"] => "r.state = 'ORPHANED'",
-                ["RUNNING"] => "r.state = 'RUNNING'",
-                ["RETRY_SCHEDULED"] => "r.state = 'RETRY_SCHEDULED'",
-                ["SUCCEEDED"] => "r.state = 'SUCCEEDED'",
-                ["CANCELED"] => "r.state = 'CANCELED'",
-                _ => "r.state IN ('FAILED', 'TIMED_OUT')",
-            };
-            (condition, None, None)
-        }
-        Selector::Type(name) => ("r.task_type = $10", Some(name.to_string()), None),
-        Selector::Queue(name) => ("r.queue = $10", Some(name.to_string()), None),
-        Selector::Group(name) => ("r.task_group_id = $10", Some(name.to_string()), None),
-        Selector::Session(name) => ("r.session_id = $10", Some(name.to_string()), None),
-        Selector::Label(name, value) => {
-            ("r.labels @> jsonb_build_object($10::text, $11::text)", Some(name.clone()), Some(value.clone()))
-        }
-        Selector::SerialKey(name) => ("r.serial_key = $10", Some(name.to_string()), None),
+/// Waiting tasks are in `ready`, held ones in `leases`, ended ones in `ended`. Successes have no index by
+/// state: most ended tasks are successes, and the namespace is read instead.
+fn by_state(state: TaskState, compare: &str, order: &str) -> String {
+    match state {
+        TaskState::Queued | TaskState::Scheduled | TaskState::RetryScheduled => format!(
+            "SELECT w.id FROM weaver.ready w WHERE w.namespace = $1 AND w.id {compare} $2 AND w.state = $4
+             ORDER BY w.id {order} LIMIT $3"
+        ),
+        TaskState::Running | TaskState::Assigned | TaskState::Orphaned => format!(
+            "SELECT m.id FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+             WHERE l.namespace = $1 AND l.state = $4 AND m.id {compare} $2 AND m.id <> ALL (l.gone)
+             AND (NOT l.is_shared OR NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id))"
+        ),
+        TaskState::Dead | TaskState::Cancelled => format!(
+            "SELECT e.id FROM weaver.ended e WHERE e.namespace = $1 AND e.state = {} AND e.state <> {}
+             AND e.id {compare} $2 ORDER BY e.id {order} LIMIT $3",
+            state.index(),
+            TaskState::Succeeded.index()
+        ),
+        TaskState::Succeeded => by_queue(compare, order),
     }
 }

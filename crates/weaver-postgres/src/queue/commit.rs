@@ -11,7 +11,6 @@ use weaver_core::lease::Lease;
 use weaver_core::lifecycle::{HolderChange, Refused, Transition};
 use weaver_core::outcome::{Outcome, RESULT_MAX_BYTES};
 use weaver_core::ports::Tasks;
-use weaver_core::projection::job_run::State;
 use weaver_core::queue::{Committed, LeaderEpoch};
 use weaver_core::task::TaskState;
 
@@ -19,7 +18,7 @@ use crate::PostgresStore;
 use crate::error::{Result, StoreFault};
 use crate::names::{cause_word, outcome_word};
 use crate::row::RUN_FORMAT;
-use crate::types::{micros, storable};
+use crate::types::{Token, micros, storable};
 
 /// Transitions on locked rows per transaction.
 const MOVES_MAX: usize = 200;
@@ -110,16 +109,16 @@ impl PostgresStore {
 
     pub(super) async fn end(&self, kind: Option<End>, members: &[&Transition]) -> Result<Vec<i64>> {
         match kind {
-            Some(End::Success) => self.succeed(members).await,
             Some(End::Retry) => self.retry(members).await,
-            Some(End::Failure) | None => self.fail_permanently(members).await,
+            Some(End::Success) => self.end_all(members, true).await,
+            Some(End::Failure) | None => self.end_all(members, false).await,
         }
     }
 
     /// Another transaction has locked one of the runs: the unlocked ones are ended nevertheless, so that the
     /// lock delays one task and not the batch. A caller that repeats the call finds those already applied.
     async fn end_unlocked(&self, kind: Option<End>, members: &[&Transition], held: StoreFault) -> StoreFault {
-        let free = self.sql.unlocked_runs.scalar().bind(members[0].key.namespace.as_str()).bind(ids(members));
+        let free = self.sql.unlocked_tasks.scalar().bind(ids(members)).bind(tokens(members));
         let free: HashSet<i64> = match free.fetch_all(&self.connections).await {
             Ok(free) => free.into_iter().collect(),
             Err(error) => return error.into(),
@@ -159,17 +158,27 @@ impl PostgresStore {
         Ok(batch.iter().map(answer).collect())
     }
 
-    async fn succeed(&self, members: &[&Transition]) -> Result<Vec<i64>> {
-        let results: Vec<Option<&[u8]>> = members.iter().map(|member| member.result.as_deref()).collect();
+    /// Ends that are final. Successes send no arrays that would hold the same value for each.
+    async fn end_all(&self, members: &[&Transition], succeeded: bool) -> Result<Vec<i64>> {
+        let is_expiry = members.iter().any(|member| member.expected_renewals.is_some());
+        let states = || members.iter().map(|member| member.to.index() as i16).collect::<Vec<_>>();
+        let results = || members.iter().map(|member| member.result.as_deref()).collect::<Vec<_>>();
+        let has_result = members.iter().any(|member| member.result.is_some());
         let row = self
             .sql
-            .succeed
+            .finish
             .query()
             .bind(members[0].key.namespace.as_str())
             .bind(ids(members))
             .bind(versions(members))
             .bind(epochs(members))
-            .bind(results)
+            .bind(tokens(members))
+            .bind(is_expiry.then(|| renewals(members)))
+            .bind((!succeeded).then(states))
+            .bind((!succeeded).then(|| causes(members)))
+            .bind((!succeeded).then(|| outcomes(members)))
+            .bind((!succeeded).then(|| errors(members)))
+            .bind(has_result.then(results))
             .bind(RUN_FORMAT)
             .fetch_one(&self.connections)
             .await?;
@@ -177,7 +186,16 @@ impl PostgresStore {
         if row.try_get::<Option<bool>, _>(1)? == Some(true) {
             self.hints.work_ready();
         }
-        Ok(row.try_get::<Option<Vec<i64>>, _>(0)?.unwrap_or_default())
+        let applied = row.try_get::<Option<Vec<i64>>, _>(0)?.unwrap_or_default();
+        self.left(members, &applied);
+        Ok(applied)
+    }
+
+    /// Notes which tasks have left their leases: a shared one without members is removed by the next claim.
+    fn left(&self, members: &[&Transition], applied: &[i64]) {
+        let applied: HashSet<i64> = applied.iter().copied().collect();
+        let left = members.iter().filter(|member| applied.contains(&(member.key.id.0 as i64)));
+        self.open_leases.left(left.filter_map(|member| member.expected_token));
     }
 
     async fn retry(&self, members: &[&Transition]) -> Result<Vec<i64>> {
@@ -191,11 +209,10 @@ impl PostgresStore {
             .bind(ids(members))
             .bind(versions(members))
             .bind(epochs(members))
+            .bind(tokens(members))
             .bind(renewals(members))
             .bind(causes(members))
             .bind(outcomes(members))
-            .bind(failures(members))
-            .bind(losses(members))
             .bind(delays)
             .bind(errors(members))
             .bind(RUN_FORMAT)
@@ -204,35 +221,9 @@ impl PostgresStore {
         if applied.is_some() {
             self.hints.work_ready();
         }
-        Ok(applied.unwrap_or_default())
-    }
-
-    async fn fail_permanently(&self, members: &[&Transition]) -> Result<Vec<i64>> {
-        let states: Vec<&str> =
-            members.iter().map(|member| State::project(member.to, member.cause).as_str()).collect();
-        let applied: Option<Vec<i64>> = self
-            .sql
-            .fail_permanently
-            .scalar()
-            .bind(members[0].key.namespace.as_str())
-            .bind(ids(members))
-            .bind(versions(members))
-            .bind(epochs(members))
-            .bind(renewals(members))
-            .bind(states)
-            .bind(causes(members))
-            .bind(outcomes(members))
-            .bind(failures(members))
-            .bind(losses(members))
-            .bind(errors(members))
-            .bind(RUN_FORMAT)
-            .fetch_one(&self.connections)
-            .await?;
-        // A freed serial key or slot may admit a waiting task.
-        if applied.is_some() {
-            self.hints.work_ready();
-        }
-        Ok(applied.unwrap_or_default())
+        let applied = applied.unwrap_or_default();
+        self.left(members, &applied);
+        Ok(applied)
     }
 
     /// Completes a task within the handler's transaction: its writes and the completion are committed
@@ -265,23 +256,33 @@ impl PostgresStore {
             let refused = Refused::ResultTooLarge { bytes, max_bytes: RESULT_MAX_BYTES };
             return Err(Error::Refused { key: lease.key.clone(), refused });
         }
+        // On a connection of its own, before the caller's transaction locks anything: it may stay open.
+        let id = lease.key.id.0 as i64;
+        let split_off = self.sql.split_off.query().bind(id).bind(Token(lease.token));
+        split_off.execute(&self.connections).await.map_err(StoreFault::from)?;
         let row = self
             .sql
-            .succeed
+            .finish
             .query()
             .bind(lease.key.namespace.as_str())
-            .bind(vec![lease.key.id.0 as i64])
+            .bind(vec![id])
             .bind(vec![lease.version.0 as i64])
             .bind(vec![lease.epoch.0 as i64])
-            .bind(vec![result.as_deref()])
+            .bind(vec![Token(lease.token)])
+            .bind(None::<Vec<Option<i64>>>)
+            .bind(None::<Vec<i16>>)
+            .bind(None::<Vec<Option<&str>>>)
+            .bind(None::<Vec<Option<&str>>>)
+            .bind(None::<Vec<Option<String>>>)
+            .bind(Some(vec![result.as_deref()]))
             .bind(RUN_FORMAT)
             .fetch_one(connection)
             .await
             .map_err(StoreFault::from)?;
         let applied: Option<Vec<i64>> = row.try_get(0).map_err(StoreFault::from)?;
         match applied {
-            Some(_) => Ok(Outcome::Committed),
-            None => Err(Error::Stale { key: lease.key.clone() }),
+            Some(applied) if !applied.is_empty() => Ok(Outcome::Committed),
+            _ => Err(Error::Stale { key: lease.key.clone() }),
         }
     }
 
@@ -349,6 +350,7 @@ impl End {
         // A run without a lease has no epoch to compare: it is written on the locked row.
         let ends = transition.from == TaskState::Running
             && transition.expected_epoch.is_some()
+            && transition.expected_token.is_some()
             && transition.holder == HolderChange::Clear
             && transition.attempt_ended.is_some();
         match transition.to {
@@ -387,12 +389,9 @@ fn outcomes<'a>(members: &[&'a Transition]) -> Vec<Option<&'a str>> {
     members.iter().map(|member| member.attempt_ended.map(outcome_word)).collect()
 }
 
-fn failures(members: &[&Transition]) -> Vec<i32> {
-    members.iter().map(|member| member.counters.failures as i32).collect()
-}
-
-fn losses(members: &[&Transition]) -> Vec<i32> {
-    members.iter().map(|member| member.counters.losses as i32).collect()
+/// The tokens of the leases they were decided under; [`End::of`] has checked that there is one.
+fn tokens(members: &[&Transition]) -> Vec<Option<Token>> {
+    members.iter().map(|member| member.expected_token.map(Token)).collect()
 }
 
 fn errors(members: &[&Transition]) -> Vec<Option<String>> {

@@ -1,4 +1,4 @@
-//! Enqueue: new tasks become rows of `job_runs`.
+//! Enqueue: new tasks become rows of `tasks` and `ready`.
 
 use serde_json::{Map, Value, json};
 use sqlx::{PgConnection, Row};

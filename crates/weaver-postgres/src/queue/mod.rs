@@ -4,6 +4,7 @@ mod changes;
 mod commit;
 mod enqueue;
 mod one_by_one;
+mod open_leases;
 mod renew;
 mod wait;
 mod write;
@@ -21,6 +22,7 @@ use weaver_core::task::{NewTask, TaskState, validate_batch};
 
 pub(crate) use changes::Follower;
 pub use enqueue::WakeUp;
+pub(crate) use open_leases::OpenLeases;
 
 use crate::PostgresStore;
 use crate::error::StoreFault;
@@ -114,6 +116,7 @@ impl PostgresStore {
             .bind(i32::try_from(request.slots).unwrap_or(i32::MAX))
             .bind(RUN_FORMAT)
             .bind(self.skipped(&request.namespace))
+            .bind(self.open_leases.take_over())
             .fetch_all(&self.connections)
             .await?;
         let mut leased = Vec::with_capacity(rows.len());
@@ -128,6 +131,7 @@ impl PostgresStore {
                 leased.push(Leased { lease, record });
             }
         }
+        self.open_leases.granted(request.token, leased.len());
         leased.sort_by_key(|each| (each.record.spec.priority, each.record.ready_at, each.record.key.id));
         if !leased.is_empty() {
             self.hints.moved();
@@ -174,9 +178,8 @@ impl PostgresStore {
     }
 
     async fn find_overdue(&self, limit: u32) -> Result<Vec<Overdue>, StoreFault> {
-        let (namespaces, ids) = self.skipped_everywhere();
-        let overdue =
-            self.sql.overdue.query().bind(i64::from(limit)).bind(RUN_FORMAT).bind(namespaces).bind(ids);
+        let overdue = self.sql.overdue.query().bind(i64::from(limit)).bind(RUN_FORMAT);
+        let overdue = overdue.bind(self.skipped_everywhere());
         let rows = overdue.fetch_all(&self.connections).await?;
         let overdue = self.records(&rows).0.into_iter().map(|record| {
             let why = match record.state {

@@ -116,8 +116,8 @@ impl PostgresStore {
         }
     }
 
-    /// Whether any of these leases was cancelled. A cancelled run stays in `job_runs` during its cancellation
-    /// hold, which is as long as its worker may go on: the history need not be read.
+    /// Whether any of these leases was cancelled. A cancelled task keeps its row of `leases` during its
+    /// cancellation hold, which is as long as its worker may go on: `ended` need not be read.
     async fn any_cancelled(&self, leases: &[Lease]) -> Result<bool> {
         let namespaces: Vec<&str> = leases.iter().map(|lease| lease.key.namespace.as_str()).collect();
         let ids: Vec<i64> = leases.iter().map(|lease| lease.key.id.0 as i64).collect();

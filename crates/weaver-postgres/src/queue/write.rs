@@ -21,7 +21,6 @@ use crate::types::{At, Token, micros, storable};
 /// A transition that was applied in memory and is not yet written.
 struct Write<'a> {
     transition: &'a Transition,
-    from: i32,
     after: TaskRecord,
 }
 
@@ -67,19 +66,15 @@ impl PostgresStore {
     ) -> Result<Vec<Committed>> {
         let keys: Vec<&TaskKey> = transitions.iter().map(|transition| &transition.key).collect();
         // In the order of ids, so that two batches cannot deadlock.
-        let mut found = self.records_of(connection, &self.sql.lock_runs, &keys).await?;
-        let missing: Vec<&TaskKey> = keys.iter().filter(|key| !found.contains_key(**key)).copied().collect();
-        let ended = match missing.is_empty() {
-            true => HashMap::new(),
-            false => self.records_of(connection, &self.sql.get, &missing).await?,
-        };
+        let ids: Vec<i64> = keys.iter().map(|key| key.id.0 as i64).collect();
+        self.sql.lock_tasks.query().bind(ids).execute(&mut *connection).await?;
+        let mut found = self.records_of(connection, &keys).await?;
         let mut now = self.clock_of(connection).await?;
         let mut answers = Vec::with_capacity(transitions.len());
         let mut writes: Vec<Write<'_>> = Vec::new();
         for transition in transitions {
             let Some(mut after) = found.remove(&transition.key) else {
-                let answer = ended.get(&transition.key).map(|record| refusal(transition, record));
-                answers.push(answer.unwrap_or(Committed::Stale));
+                answers.push(Committed::Stale);
                 continue;
             };
             if !transition.fits(&after) {
@@ -97,10 +92,9 @@ impl PostgresStore {
                 // end.
                 now = self.clock_of(connection).await?;
             }
-            let from = after.state.index() as i32;
             transition.clone().apply(&mut after, now);
             answers.push(Committed::Applied { version: after.version });
-            writes.push(Write { transition, from, after });
+            writes.push(Write { transition, after });
         }
         self.write(connection, writes).await?;
         Ok(answers)
@@ -114,10 +108,11 @@ impl PostgresStore {
     async fn records_of(
         &self,
         connection: &mut PgConnection,
-        statement: &crate::sql::Statement,
         keys: &[&TaskKey],
     ) -> Result<HashMap<TaskKey, TaskRecord>> {
-        let rows = statement
+        let rows = self
+            .sql
+            .get
             .query()
             .bind(keys.iter().map(|key| key.namespace.as_str()).collect::<Vec<_>>())
             .bind(keys.iter().map(|key| key.id.0 as i64).collect::<Vec<_>>())
@@ -200,14 +195,12 @@ impl PostgresStore {
             .bind(all(each, |write| write.after.result.as_deref()))
             .bind(all(each, Write::closes))
             .bind(all(each, |write| write.transition.error.as_deref().map(text)))
-            .bind(all(each, |write| write.from))
-            .bind(all(each, |write| write.after.state.index() as i32))
             .fetch_one(connection)
             .await?;
         if written {
             Ok(())
         } else {
-            Err(StoreFault::unreadable("a locked run changed before it was written"))
+            Err(StoreFault::unreadable("a locked task changed before it was written"))
         }
     }
 }

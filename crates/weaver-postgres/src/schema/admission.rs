@@ -3,19 +3,24 @@
 //!
 //! ```text
 //! {is_due(r.ready_at, v_now)}   a rule of `weaver_core::admission` over SQL expressions
-//! {leasable(v_now)}             of runs `r`: waiting, due, not expired, and its serial key is free
+//! {leasable(v_now)}             of waiting tasks `r`: due, not expired, and its serial key is free
 //! {wanted(v_slots)}             of runs `r`: what a lease call with so many slots left asks for
 //! {waiting}                     the stored names of the waiting states
 //! {number(running)}             the number of a state; {waiting_number(scheduled)}: that of a run before its first start
 //! {limit_max}                   the largest concurrency limit
+//! {charged_failures(i.cause)}   what the end of a running attempt adds to a counter; also `charged_losses`
+//! {state_words}                 the seed's word for the number of each state, as branches of a CASE
 //! ```
 
 use weaver_core::admission::text::{Dialect, condition};
+use weaver_core::lifecycle::table::{Charge, RULES};
 use weaver_core::projection::job_run::State;
 use weaver_core::task::TaskState;
 
-/// Whether a run may start, apart from its queue's settings.
-const LEASABLE: &str = "r.state IN ({waiting}) AND {is_startable(r.ready_at, {is_unstarted(r.executions)}, :now, r.expires_at)} \
+use crate::names::cause_word;
+
+/// Whether a task of `ready` may start, apart from its queue's settings.
+const LEASABLE: &str = "{is_startable(r.ready_at, {is_unstarted(r.executions)}, :now, r.expires_at)} \
      AND (r.serial_key IS NULL OR NOT weaver.is_gated(p_namespace, r.serial_key, r.id, r.executions, :now))";
 
 /// What a lease call asks for: types, slots, and formats and ids that it can read.
@@ -57,6 +62,9 @@ fn replacement(inner: &str) -> Option<String> {
             TaskState::Queued.index()
         )),
         ("limit_max", []) => Some(u32::MAX.to_string()),
+        ("charged_failures", [cause]) => Some(charged(cause, |charge| charge.failures)),
+        ("charged_losses", [cause]) => Some(charged(cause, |charge| charge.losses)),
+        ("state_words", []) => Some(state_words()),
         _ => condition(name, &arguments, Dialect::Sql),
     }
 }
@@ -67,6 +75,46 @@ fn waiting() -> String {
         waiting.map(|state| format!("'{}'", State::project(state, None).as_str())).collect();
     words.dedup();
     words.join(", ")
+}
+
+/// What the end of a running attempt for this cause adds to a counter.
+fn charged(cause: &str, counter: impl Fn(Charge) -> u32) -> String {
+    let ends = RULES.iter().filter(|rule| rule.from == TaskState::Running && counter(rule.verb.charge()) > 0);
+    let mut words: Vec<_> =
+        ends.filter_map(|rule| rule.cause).map(|cause| format!("'{}'", cause_word(cause))).collect();
+    words.sort_unstable();
+    words.dedup();
+    format!("CASE WHEN {cause} IN ({}) THEN 1 ELSE 0 END", words.join(", "))
+}
+
+/// The seed's word for each state; it depends on the cause where the projection does.
+fn state_words() -> String {
+    let mut text = Vec::new();
+    for state in TaskState::ALL {
+        let usual = State::project(state, None);
+        let mut others: Vec<(State, Vec<String>)> = Vec::new();
+        for cause in RULES.iter().filter(|rule| rule.to == state).filter_map(|rule| rule.cause) {
+            let (word, name) = (State::project(state, Some(cause)), format!("'{}'", cause_word(cause)));
+            if word == usual {
+                continue;
+            }
+            match others.iter_mut().find(|(other, _)| *other == word) {
+                Some((_, names)) if names.contains(&name) => {}
+                Some((_, names)) => names.push(name),
+                None => others.push((word, vec![name])),
+            }
+        }
+        let branches: Vec<String> = others
+            .iter()
+            .map(|(word, names)| format!("WHEN p_cause IN ({}) THEN '{word}'", names.join(", ")))
+            .collect();
+        let word = match branches.is_empty() {
+            true => format!("'{usual}'"),
+            false => format!("CASE {} ELSE '{usual}' END", branches.join(" ")),
+        };
+        text.push(format!("        WHEN {} THEN {word}", state.index()));
+    }
+    text.join("\n")
 }
 
 fn number(state: &str) -> Option<String> {

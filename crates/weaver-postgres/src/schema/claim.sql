@@ -1,7 +1,7 @@
 -- Leasing: the one transition that the store makes itself, in one step with the choice of the run. `lifecycle/lease.rs` defines
 -- it, and the model test holds this file to it. `pick.sql` chooses with SKIP LOCKED, `gate.sql` decides which of those may start.
 
--- Records the starts in `moves` before the update: the runs are locked, so their new versions are known.
+-- Records the starts in `moves`: the tasks are locked, so their new versions are known.
 CREATE FUNCTION weaver.record_starts(p_namespace text, p_taken weaver.picked, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -31,12 +31,78 @@ BEGIN
 END
 $$;
 
--- Skips runs of a format the caller does not know (`p_format`: the newest it knows) and those it found unreadable (`p_skip`;
--- usually NULL).
+-- What a lease call with this token was granted and is still held.
+CREATE FUNCTION weaver.held_by(p_token uuid) RETURNS SETOF weaver.all_job_runs LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM weaver.leases l WHERE l.token = p_token) THEN
+        RETURN QUERY SELECT r.* FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+        CROSS JOIN LATERAL (SELECT * FROM weaver.all_job_runs a WHERE a.id = m.id) r
+        WHERE l.token = p_token AND l.state = {number(running)} AND r.lease_token = p_token AND m.id <> ALL (l.gone);
+    END IF;
+END
+$$;
+
+-- Moves locked tasks from `ready` to `leases` and returns them as they are then. New tasks of a queue without a limit share a row;
+-- every other task gets its own.
+CREATE FUNCTION weaver.start(p_namespace text, p_worker text, p_token uuid, p_ttl_us bigint, p_now timestamptz,
+    p_tids tid[], p_limited text[]) RETURNS SETOF weaver.all_job_runs LANGUAGE plpgsql
+    SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    v_expires_at timestamptz := weaver.later(p_now, p_ttl_us);
+BEGIN
+    RETURN QUERY
+    WITH taken AS (
+        DELETE FROM weaver.ready r WHERE r.ctid = ANY (p_tids)
+        RETURNING r.*, r.version = 1 AND r.serial_key IS NULL AND NOT {is_fragile(r.losses, r.max_losses)}
+            AND (p_limited IS NULL OR r.queue <> ALL (p_limited)) AS is_new
+    ), shared AS (
+        INSERT INTO weaver.leases (first_id, last_id, token, started_at, expires_at, ttl_us, version, attempt, executions, renewals,
+            failures, losses, format, state, is_shared, namespace, queue, worker, ids)
+        SELECT min(t.id), max(t.id), p_token, p_now, v_expires_at, p_ttl_us, 2, 1, 1, 0, 0, 0, t.format, {number(running)},
+            count(*) > 1, p_namespace, t.queue, p_worker, array_agg(t.id)
+        FROM taken t WHERE t.is_new GROUP BY t.queue, t.format
+    ), single AS (
+        INSERT INTO weaver.leases (first_id, last_id, token, started_at, expires_at, ttl_us, ready_at, first_started_at, version,
+            attempt, executions, renewals, failures, losses, format, state, is_shared, namespace, queue, worker, serial_key,
+            last_error, ids)
+        SELECT t.id, t.id, p_token, p_now, v_expires_at, p_ttl_us, t.ready_at, coalesce(t.first_started_at, p_now),
+            t.version + 1, t.attempt + 1, t.executions + 1, t.renewals, t.failures, t.losses, t.format, {number(running)}, false,
+            p_namespace, t.queue, p_worker, t.serial_key, t.last_error, ARRAY[t.id]
+        FROM taken t WHERE NOT t.is_new
+    ), restarted AS (
+        DELETE FROM weaver.progress p USING taken t WHERE t.attempt > 0 AND p.id = t.id
+    )
+    SELECT s.id, s.created_at, t.ready_at, s.retry_of, s.scheduled_for, s.expires_at, s.timeout_us, t.renewals, s.max_attempts,
+        s.max_losses, t.failures, t.losses, s.priority, s.run_at IS NOT NULL, p_now, coalesce(t.first_started_at, p_now),
+        NULL::timestamptz, p_now, v_expires_at, p_ttl_us, NULL::bigint, NULL::timestamptz, NULL::bigint, NULL::timestamptz,
+        t.version + 1, t.attempt + 1, t.executions + 1, s.format, NULL::real, p_token, 'RUNNING', NULL::text, NULL::text,
+        p_worker, 'NONE', s.namespace, s.queue, s.task_type, s.serial_key, s.idempotency_key, s.job_definition_id,
+        s.task_group_id, s.session_id, s.content_type, s.labels, s.retry, s.trace, NULL::text, t.last_error, NULL::text,
+        NULL::bytea, s.payload
+    FROM taken t JOIN weaver.tasks s ON s.id = t.id;
+END
+$$;
+
+-- Deletes shared rows whose members have all left, of leases that the caller believes to be over. A row that another statement uses is
+-- left for later (`prune`).
+CREATE FUNCTION weaver.drop_leases(p_tokens uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_ids bigint[] := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (p_tokens) AND l.is_shared
+        FOR UPDATE SKIP LOCKED);
+BEGIN
+    -- A new statement: it sees every end that was committed before the rows were locked.
+    DELETE FROM weaver.leases l WHERE l.lease_id = ANY (v_ids) AND NOT EXISTS (
+        SELECT FROM unnest(l.ids) AS m (id)
+        WHERE m.id <> ALL (l.gone) AND NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id));
+END
+$$;
+
+-- Skips tasks of a format the caller does not know (`p_format`: the newest it knows) and those it found unreadable (`p_skip`;
+-- usually NULL). `p_over`: tokens of earlier leases of the caller that are over.
 -- With a generic plan, made once per connection: planning each call anew takes longer than the call.
 CREATE FUNCTION weaver.claim(p_namespace text, p_queues text[], p_types text[], p_worker text, p_token uuid,
-    p_ttl_us bigint, p_max integer, p_slots integer, p_format smallint, p_skip bigint[])
-    RETURNS SETOF weaver.job_runs LANGUAGE plpgsql
+    p_ttl_us bigint, p_max integer, p_slots integer, p_format smallint, p_skip bigint[], p_over uuid[])
+    RETURNS SETOF weaver.all_job_runs LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -48,14 +114,14 @@ DECLARE
     v_taken weaver.picked;
     v_left integer := p_max;
     v_slots integer := p_slots;
-    v_expires_at timestamptz;
 BEGIN
     -- A repeated call (same token) waits for the first and then returns the same leases.
     PERFORM pg_advisory_xact_lock(hashtextextended('weaver.lease ' || p_token::text, 11));
-    IF EXISTS (SELECT FROM weaver.job_runs r WHERE r.lease_token = p_token
-            AND (r.state = 'RUNNING' OR r.namespace <> p_namespace OR r.assigned_worker_id <> p_worker)) THEN
-        RETURN QUERY SELECT r.* FROM weaver.job_runs r WHERE r.lease_token = p_token;
+    RETURN QUERY SELECT * FROM weaver.held_by(p_token);
+    IF FOUND THEN
         RETURN;
+    ELSIF p_over IS NOT NULL THEN
+        PERFORM weaver.drop_leases(p_over);
     END IF;
     SELECT * INTO v_open FROM weaver.open_queues(p_namespace, p_queues);
     v_now := weaver.clock();
@@ -88,15 +154,7 @@ BEGIN
     -- The clock is read again: a predecessor may have ended, and freed its serial key or slot, after the first reading. A start
     -- must not be stamped before its predecessor's end.
     v_now := weaver.clock();
-    v_expires_at := weaver.later(v_now, p_ttl_us);
     PERFORM weaver.record_starts(p_namespace, v_taken, v_now);
-    RETURN QUERY
-    UPDATE weaver.job_runs r
-    SET state = 'RUNNING', cause = NULL, version = r.version + 1, updated_at = v_now, attempt = r.attempt + 1,
-        executions = r.executions + 1, first_started_at = coalesce(r.first_started_at, v_now),
-        progress_fraction = NULL, progress_message = NULL, assigned_worker_id = p_worker, lease_token = p_token,
-        lease_started_at = v_now, lease_expires_at = v_expires_at, lease_ttl_us = p_ttl_us
-    WHERE r.ctid = ANY (v_taken.tids)
-    RETURNING r.*;
+    RETURN QUERY SELECT * FROM weaver.start(p_namespace, p_worker, p_token, p_ttl_us, v_now, v_taken.tids, v_open.limited);
 END
 $$;

@@ -1,164 +1,121 @@
--- Ends of attempts, in batches. Fencing: each applies only if the run still has the version and state it was decided on and the
--- leader epoch it started under (seed 1.3; 0: it was leased, not assigned). The answer names those that were applied. All other
+-- Ends of attempts, in batches. Fencing: each applies only if its lease still holds the task at the version it was decided on and under
+-- the leader epoch it started with (seed 1.3; 0: it was leased, not assigned). The answer names those that were applied. All other
 -- transitions are written on the locked row (`moves.sql`).
 --
--- Runs are found by `id = ANY` through the primary key, whatever the planner estimates; the parameters are hash-joined. An end
--- waits one second for a row lock (`lock_timeout`). On a timeout the caller repeats the batch with the unlocked runs only.
+-- Lease rows are locked by one statement and read by the next, which sees what was committed before the locks were granted. Ends of
+-- members of a shared row lock it FOR KEY SHARE: they wait neither for each other nor for renewals; two ends of one task meet at the
+-- primary key of `ended`. Whatever moves a member back to `ready` or to another row locks it FOR UPDATE. A call waits one second for a
+-- lock (`lock_timeout`); on a timeout the caller repeats it with the unlocked tasks only.
 
--- Attempts that succeeded. The statement that ends the run moves it to history.
-CREATE FUNCTION weaver.succeed(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
-    p_results bytea[], p_format smallint, OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
-    SET plan_cache_mode = force_generic_plan AS $$
+-- Locks the lease rows of these tasks, in one order; returns their ids.
+CREATE FUNCTION weaver.lock_leases(p_ids bigint[], p_tokens uuid[], p_exclusive boolean, OUT lease_ids bigint[],
+    OUT singles bigint) LANGUAGE plpgsql AS $$
 DECLARE
-    v_now timestamptz := weaver.clock();
+    v_tokens uuid[] := ARRAY(SELECT DISTINCT t.token FROM unnest(p_tokens) AS t (token));
+    v_shared bigint[];
 BEGIN
-    WITH ended AS (
-        DELETE FROM weaver.job_runs r
-        USING unnest(p_ids, p_versions, p_epochs, p_results) AS i (id, version, epoch, result)
-        WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id AND r.version = i.version
-            AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
-            AND r.format BETWEEN 1 AND p_format
-        RETURNING r.*, i.result AS new_result
-    ), archived AS (
-        INSERT INTO weaver.job_run_history (
-            id, created_at, updated_at, ready_at, first_started_at, finished_at, lease_started_at, lease_expires_at,
-            lease_ttl_us, lease_token, leader_epoch, assigned_at, assigned_epoch, scheduled_for, expires_at, timeout_us,
-            continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, format, failures, losses,
-            max_attempts, max_losses, progress_fraction, priority, scheduled, state, cause, outcome, continuation_state,
-            namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id,
-            task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref,
-            result, payload)
-        SELECT id, created_at, NULL, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
-            leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
-            attempt, executions, format, failures, losses, max_attempts, max_losses, progress_fraction, priority, scheduled,
-            'SUCCEEDED', NULL, 'succeeded', 'NONE', namespace, queue, task_type, assigned_worker_id, serial_key,
-            idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry, trace,
-            progress_message, last_error, log_ref, coalesce(new_result, result), payload
-        FROM ended
-    ), counted AS (
-        SELECT queue, count(*)::integer AS count FROM ended GROUP BY 1
-    ), deltas AS (
-        SELECT queue, {number(running)} AS state, -count AS delta FROM counted
-        UNION ALL SELECT queue, {number(succeeded)}, count FROM counted
-    ), moved AS (
-        INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
-            count_deltas)
-        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[{number(succeeded)}], c.namespaces, c.queues, c.states, c.deltas
-        FROM (SELECT array_agg(id) AS ids, CASE WHEN min(version) = max(version) THEN ARRAY[min(version) + 1]
-                    ELSE array_agg(version + 1) END AS versions FROM ended) t,
-            (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
-                array_agg(delta) AS deltas FROM deltas) c
-        WHERE t.ids IS NOT NULL
-    )
-    SELECT array_agg(id), bool_or(serial_key IS NOT NULL
-        OR EXISTS (SELECT FROM weaver.queues s WHERE s.namespace = p_namespace AND s.max_running IS NOT NULL))
-    INTO applied, frees FROM ended;
+    lease_ids := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND NOT l.is_shared
+        AND l.first_id = ANY (p_ids) ORDER BY l.lease_id FOR UPDATE);
+    singles := cardinality(lease_ids);
+    IF singles = cardinality(p_ids) THEN
+        -- Not the shared row they were split from: a transaction that completes a task may stay open.
+        RETURN;
+    ELSIF p_exclusive THEN
+        v_shared := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND l.is_shared
+            ORDER BY l.lease_id FOR UPDATE);
+    ELSE
+        v_shared := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND l.is_shared
+            ORDER BY l.lease_id FOR KEY SHARE);
+    END IF;
+    lease_ids := lease_ids || v_shared;
 END
 $$;
 
--- Attempts that do not end the run: failed, timed out, lost by lease expiry, released, snoozed.
-CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
-    p_renewals bigint[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[], p_delays_us bigint[],
-    p_errors text[], p_format smallint) RETURNS bigint[] LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
-    SET plan_cache_mode = force_generic_plan AS $$
-DECLARE
-    v_now timestamptz := weaver.clock();
-    v_applied bigint[];
+-- Those of these tasks whose lease row no other transaction has locked.
+CREATE FUNCTION weaver.unlocked(p_ids bigint[], p_tokens uuid[]) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 BEGIN
-    WITH held AS (
-        SELECT r.id, r.version, r.attempt, r.queue, r.assigned_worker_id, r.lease_started_at, i.cause,
-            i.outcome, i.failures, i.losses, i.delay_us, i.error
-        FROM unnest(p_ids, p_versions, p_epochs, p_renewals, p_causes, p_outcomes, p_failures, p_losses, p_delays_us,
-            p_errors) AS i (id, version, epoch, renewals, cause, outcome, failures, losses, delay_us, error)
-        JOIN weaver.job_runs r ON r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id
-        WHERE r.version = i.version AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
-            AND r.format BETWEEN 1 AND p_format
-            AND (i.renewals IS NULL OR r.renewals = i.renewals)
-        FOR NO KEY UPDATE OF r
-    ), closed AS (
-        INSERT INTO weaver.closed_attempts
-        SELECT p_namespace, id, attempt, assigned_worker_id, version, lease_started_at, v_now, outcome, error FROM held
-        -- A row written by another program must not fail the batch.
-        ON CONFLICT DO NOTHING
-    ), retried AS (
-        UPDATE weaver.job_runs r
-        SET state = 'RETRY_SCHEDULED', cause = h.cause, version = r.version + 1, updated_at = v_now,
-            failures = h.failures, losses = h.losses, ready_at = weaver.later(v_now, h.delay_us),
-            last_error = coalesce(h.error, r.last_error), continuation_state = 'NONE',
-            continuation_check_deadline_at = NULL, assigned_worker_id = NULL, assigned_at = NULL,
-            assigned_epoch = NULL, leader_epoch = NULL, lease_token = NULL, lease_started_at = NULL,
-            lease_expires_at = NULL, lease_ttl_us = NULL
-        FROM held h WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = h.id
-        RETURNING r.id, r.version, r.queue
-    ), counted AS (
-        SELECT queue, count(*)::integer AS count FROM retried GROUP BY 1
-    ), deltas AS (
-        SELECT queue, {number(running)} AS state, -count AS delta FROM counted
-        UNION ALL SELECT queue, {number(retry_scheduled)}, count FROM counted
-    ), moved AS (
-        INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
-            count_deltas)
-        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[{number(retry_scheduled)}], c.namespaces, c.queues, c.states, c.deltas
-        FROM (SELECT array_agg(id) AS ids, array_agg(version) AS versions FROM retried) t,
-            (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
-                array_agg(delta) AS deltas FROM deltas) c
-        WHERE t.ids IS NOT NULL
-    )
-    SELECT array_agg(id) INTO v_applied FROM retried;
-    RETURN v_applied;
+    RETURN QUERY SELECT l.first_id FROM weaver.leases l WHERE l.first_id = ANY (p_ids) AND NOT l.is_shared FOR UPDATE SKIP LOCKED;
+    RETURN QUERY SELECT m.id FROM (SELECT l.ids, l.gone FROM weaver.leases l WHERE l.token = ANY (p_tokens) AND l.is_shared
+        FOR UPDATE SKIP LOCKED) l CROSS JOIN LATERAL unnest(l.ids) AS m (id) WHERE m.id = ANY (p_ids) AND m.id <> ALL (l.gone);
 END
 $$;
 
--- Attempts that end the run without success: the last allowed one failed, timed out or was lost, or the handler cancelled.
-CREATE FUNCTION weaver.fail_permanently(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
-    p_renewals bigint[], p_states text[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[],
-    p_errors text[], p_format smallint) RETURNS bigint[] LANGUAGE plpgsql
+-- Attempts that end their task. Without `p_states` they all succeeded. `p_renewals`: lease expiry, which a renewal prevents.
+CREATE FUNCTION weaver.finish(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[], p_tokens uuid[],
+    p_renewals bigint[], p_states smallint[], p_causes text[], p_outcomes text[], p_errors text[], p_results bytea[],
+    p_format smallint, OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
+    SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_held record;
+    v_new bigint[];
+    v_seen bigint[] := '{}';
+    v_is_single boolean := false;
+BEGIN
+    applied := '{}';
+    -- Once, unless a renewal moved members to another row after this call locked theirs: that row is then new.
+    LOOP
+        SELECT * INTO v_held FROM weaver.lock_leases(p_ids, p_tokens, p_renewals IS NOT NULL);
+        v_new := ARRAY(SELECT l.id FROM unnest(v_held.lease_ids) AS l (id) WHERE l.id <> ALL (v_seen));
+        EXIT WHEN cardinality(v_new) = 0;
+        BEGIN
+            applied := applied || weaver.end_held(p_namespace, v_new, p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_states,
+                p_causes, p_outcomes, p_errors, p_results, p_format, NULL);
+        EXCEPTION WHEN unique_violation THEN
+            -- Some have ended already. In a new statement their ends are visible.
+            applied := applied || weaver.end_held(p_namespace, v_new, p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_states,
+                p_causes, p_outcomes, p_errors, p_results, p_format,
+                ARRAY(SELECT e.id FROM weaver.ended e WHERE e.id = ANY (p_ids)));
+        END;
+        v_is_single := v_is_single OR v_held.singles > 0;
+        EXIT WHEN cardinality(applied) = cardinality(p_ids);
+        v_seen := v_seen || v_new;
+    END LOOP;
+    IF v_is_single THEN
+        DELETE FROM weaver.leases l WHERE l.first_id = ANY (applied) AND NOT l.is_shared AND l.token = ANY (p_tokens);
+    END IF;
+    frees := cardinality(applied) > 0 AND (v_is_single
+        OR EXISTS (SELECT FROM weaver.queues s WHERE s.namespace = p_namespace AND s.max_running IS NOT NULL));
+END
+$$;
+
+CREATE FUNCTION weaver.end_held(p_namespace text, p_lease_ids bigint[], p_ids bigint[], p_versions bigint[], p_epochs bigint[],
+    p_tokens uuid[], p_renewals bigint[], p_states smallint[], p_causes text[], p_outcomes text[], p_errors text[],
+    p_results bytea[], p_format smallint, p_except bigint[]) RETURNS bigint[] LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
     v_applied bigint[];
 BEGIN
     WITH ended AS (
-        DELETE FROM weaver.job_runs r
-        USING unnest(p_ids, p_versions, p_epochs, p_renewals, p_states, p_causes, p_outcomes, p_failures, p_losses,
-            p_errors) AS i (id, version, epoch, renewals, new_state, new_cause, new_outcome, new_failures, new_losses,
-            error)
-        WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id AND r.version = i.version
-            AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
-            AND r.format BETWEEN 1 AND p_format
-            AND (i.renewals IS NULL OR r.renewals = i.renewals)
-        RETURNING r.*, i.new_state, i.new_cause, i.new_outcome, i.new_failures, i.new_losses, i.error,
-            weaver.task_state(i.new_state, r.scheduled)::integer AS new_number
-    ), archived AS (
-        INSERT INTO weaver.job_run_history (
-            id, created_at, updated_at, ready_at, first_started_at, finished_at, lease_started_at, lease_expires_at,
-            lease_ttl_us, lease_token, leader_epoch, assigned_at, assigned_epoch, scheduled_for, expires_at, timeout_us,
-            continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, format, failures, losses,
-            max_attempts, max_losses, progress_fraction, priority, scheduled, state, cause, outcome, continuation_state,
-            namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id,
-            task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref,
-            result, payload)
-        SELECT id, created_at, NULL, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
-            leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
-            attempt, executions, format, new_failures, new_losses, max_attempts, max_losses, progress_fraction, priority,
-            scheduled, new_state, new_cause, new_outcome, 'NONE', namespace, queue, task_type, assigned_worker_id,
-            serial_key, idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry,
-            trace, progress_message, coalesce(error, last_error), log_ref, result, payload
-        FROM ended
+        INSERT INTO weaver.ended (id, finished_at, started_at, first_started_at, ready_at, epoch, version, attempt, executions,
+            renewals, failures, losses, state, namespace, queue, worker, cause, outcome, last_error, result)
+        SELECT i.id, v_now, l.started_at, l.first_started_at, l.ready_at, l.epoch, l.version + 1, l.attempt,
+            nullif(l.executions, l.attempt), nullif(l.renewals, 0), nullif(l.failures + {charged_failures(i.cause)}, 0),
+            nullif(l.losses + {charged_losses(i.cause)}, 0), coalesce(i.state, {number(succeeded)}), p_namespace, l.queue, l.worker,
+            i.cause, i.outcome, coalesce(i.error, l.last_error), i.result
+        FROM weaver.leases l
+        CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+        JOIN unnest(p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_states, p_causes, p_outcomes, p_errors, p_results)
+            AS i (id, version, epoch, token, renewals, state, cause, outcome, error, result) ON i.id = m.id
+        WHERE l.lease_id = ANY (p_lease_ids) AND l.namespace = p_namespace AND l.state = {number(running)}
+            AND l.version = i.version AND l.token = i.token AND coalesce(l.epoch, 0) = i.epoch
+            AND (NOT l.is_shared OR m.id <> ALL (l.gone)) AND l.format BETWEEN 1 AND p_format
+            AND (i.renewals IS NULL OR l.renewals = i.renewals) AND (p_except IS NULL OR m.id <> ALL (p_except))
+        RETURNING id, version, state, queue
     ), counted AS (
-        SELECT queue, new_number, count(*)::integer AS count FROM ended GROUP BY 1, 2
+        SELECT queue, state, count(*)::integer AS count FROM ended GROUP BY 1, 2
     ), deltas AS (
         SELECT queue, {number(running)} AS state, -sum(count)::integer AS delta FROM counted GROUP BY 1
-        UNION ALL SELECT queue, new_number, count FROM counted
+        UNION ALL SELECT queue, state, count FROM counted
     ), moved AS (
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
             count_deltas)
         SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, t.states, c.namespaces, c.queues, c.states, c.deltas
-        FROM (SELECT array_agg(id) AS ids, array_agg(version + 1) AS versions, array_agg(new_number) AS states
-                FROM ended) t,
+        FROM (SELECT array_agg(id) AS ids, CASE WHEN min(version) = max(version) THEN ARRAY[min(version)]
+                    ELSE array_agg(version) END AS versions,
+                CASE WHEN min(state) = max(state) THEN ARRAY[min(state)] ELSE array_agg(state) END AS states FROM ended) t,
             (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
                 array_agg(delta) AS deltas FROM deltas) c
         WHERE t.ids IS NOT NULL
@@ -168,51 +125,97 @@ BEGIN
 END
 $$;
 
--- Renews leases that are still valid. Rows locked by another transaction are skipped, never waited for.
-CREATE FUNCTION weaver.renew(p_namespace text, p_ids bigint[], p_versions bigint[], p_tokens uuid[],
-    p_epochs bigint[], p_fractions real[], p_messages text[], p_within_us bigint[], p_continue boolean[])
-RETURNS bigint[] LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
+-- Attempts that do not end their task: failed, timed out, lost by lease expiry, released, snoozed. It waits again.
+CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[], p_tokens uuid[],
+    p_renewals bigint[], p_causes text[], p_outcomes text[], p_delays_us bigint[], p_errors text[], p_format smallint)
+RETURNS bigint[] LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+DECLARE
+    v_held bigint[];
+    v_seen bigint[] := '{}';
+    v_applied bigint[] := '{}';
+BEGIN
+    -- As in `finish`.
+    LOOP
+        v_held := ARRAY(SELECT l.id FROM unnest((weaver.lock_leases(p_ids, p_tokens, true)).lease_ids) AS l (id)
+            WHERE l.id <> ALL (v_seen));
+        EXIT WHEN cardinality(v_held) = 0;
+        v_applied := v_applied || weaver.retry_held(p_namespace, v_held, p_ids, p_versions, p_epochs, p_tokens, p_renewals,
+            p_causes, p_outcomes, p_delays_us, p_errors, p_format);
+        EXIT WHEN cardinality(v_applied) = cardinality(p_ids);
+        v_seen := v_seen || v_held;
+    END LOOP;
+    RETURN nullif(v_applied, '{}');
+END
+$$;
+
+CREATE FUNCTION weaver.retry_held(p_namespace text, p_lease_ids bigint[], p_ids bigint[], p_versions bigint[], p_epochs bigint[],
+    p_tokens uuid[], p_renewals bigint[], p_causes text[], p_outcomes text[], p_delays_us bigint[], p_errors text[],
+    p_format smallint) RETURNS bigint[] LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
     v_applied bigint[];
 BEGIN
     WITH held AS (
-        SELECT r.id, i.fraction, i.message,
-            CASE WHEN i.within_us IS NOT NULL THEN weaver.later(v_now, i.within_us)
-                WHEN NOT i.continue THEN r.continuation_check_deadline_at END AS deadline
-        FROM unnest(p_ids, p_versions, p_tokens, p_epochs, p_fractions, p_messages, p_within_us, p_continue)
-            AS i (id, version, token, epoch, fraction, message, within_us, continue)
-        JOIN weaver.job_runs r ON r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id
-        WHERE r.version = i.version AND r.state = 'RUNNING' AND r.lease_token = i.token
-            -- 0: it was leased, not assigned.
-            AND coalesce(r.leader_epoch, 0) = i.epoch
-            -- An incomplete lease cannot be renewed; maintenance releases the run.
-            AND num_nulls(r.lease_ttl_us, r.lease_expires_at, r.lease_started_at, r.assigned_worker_id) = 0
-        FOR NO KEY UPDATE OF r SKIP LOCKED
-    ), extended AS (
-        UPDATE weaver.job_runs r
-        SET renewals = r.renewals + 1,
-            lease_expires_at = greatest(weaver.later(v_now, r.lease_ttl_us), h.deadline),
-            continuation_state = CASE WHEN h.deadline IS NULL THEN 'NONE' ELSE 'CONFIRMING' END,
-            continuation_check_deadline_at = h.deadline,
-            progress_fraction = coalesce(h.fraction, r.progress_fraction),
-            progress_message = CASE WHEN h.fraction IS NULL THEN r.progress_message ELSE h.message END
-        FROM held h WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = h.id
-        RETURNING r.id
+        SELECT m.id, l.lease_id, l.is_shared, l.version, l.attempt, l.executions, l.renewals, l.worker, l.started_at,
+            coalesce(l.first_started_at, l.started_at) AS first_started_at, l.queue, i.cause, i.outcome, i.error,
+            coalesce(i.error, l.last_error) AS last_error, weaver.later(v_now, i.delay_us) AS ready_at, l.format,
+            l.failures + {charged_failures(i.cause)} AS failures, l.losses + {charged_losses(i.cause)} AS losses
+        FROM unnest(p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_causes, p_outcomes, p_delays_us, p_errors)
+            AS i (id, version, epoch, token, renewals, cause, outcome, delay_us, error)
+        JOIN weaver.leases l ON l.lease_id = ANY (p_lease_ids) AND l.token = i.token AND i.id BETWEEN l.first_id AND l.last_id
+        CROSS JOIN LATERAL (SELECT i.id WHERE i.id = ANY (l.ids)) AS m (id)
+        WHERE l.namespace = p_namespace AND l.state = {number(running)} AND l.version = i.version
+            AND coalesce(l.epoch, 0) = i.epoch AND m.id <> ALL (l.gone) AND l.format BETWEEN 1 AND p_format
+            AND (i.renewals IS NULL OR l.renewals = i.renewals)
+            AND NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id)
+    ), closed AS (
+        INSERT INTO weaver.closed_attempts
+        SELECT p_namespace, id, attempt, worker, version, started_at, v_now, outcome, error FROM held
+        -- A row written by another program must not fail the batch.
+        ON CONFLICT DO NOTHING
+    ), waiting AS (
+        INSERT INTO weaver.ready (id, ready_at, expires_at, updated_at, first_started_at, version, attempt, executions, renewals,
+            failures, losses, max_losses, priority, format, state, namespace, queue, task_type, serial_key, cause, last_error)
+        SELECT h.id, h.ready_at, s.expires_at, v_now, h.first_started_at, h.version + 1, h.attempt, h.executions, h.renewals,
+            h.failures, h.losses, s.max_losses, s.priority, h.format, {number(retry_scheduled)}, s.namespace, s.queue,
+            s.task_type, s.serial_key, h.cause, h.last_error
+        FROM held h JOIN weaver.tasks s ON s.id = h.id
+        RETURNING id, version, queue
+    ), released AS (
+        DELETE FROM weaver.leases l USING held h WHERE l.lease_id = h.lease_id AND NOT h.is_shared
+    ), counted AS (
+        SELECT queue, count(*)::integer AS count FROM waiting GROUP BY 1
+    ), deltas AS (
+        SELECT queue, {number(running)} AS state, -count AS delta FROM counted
+        UNION ALL SELECT queue, {number(retry_scheduled)}, count FROM counted
+    ), moved AS (
+        INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
+            count_deltas)
+        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[{number(retry_scheduled)}], c.namespaces, c.queues, c.states,
+            c.deltas
+        FROM (SELECT array_agg(id) AS ids, array_agg(version) AS versions FROM waiting) t,
+            (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
+                array_agg(delta) AS deltas FROM deltas) c
+        WHERE t.ids IS NOT NULL
     )
-    SELECT array_agg(id) INTO v_applied FROM extended;
+    SELECT array_agg(id) INTO v_applied FROM waiting;
+    PERFORM weaver.leave(p_lease_ids, v_applied);
     RETURN v_applied;
 END
 $$;
 
--- Moves ended runs without a cancellation hold to history.
-CREATE FUNCTION weaver.archive(p_namespace text, p_ids bigint[]) RETURNS void LANGUAGE sql AS $$
-    WITH ended AS (
-        DELETE FROM weaver.job_runs r
-        WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.finished_at IS NOT NULL AND r.lease_token IS NULL
-        RETURNING r.*
-    )
-    INSERT INTO weaver.job_run_history SELECT * FROM ended
+-- Removes members from shared rows that the caller has locked; a row without members is deleted.
+CREATE FUNCTION weaver.leave(p_lease_ids bigint[], p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_ids IS NULL THEN
+        RETURN;
+    END IF;
+    UPDATE weaver.leases l
+    SET gone = l.gone || ARRAY(SELECT m.id FROM unnest(l.ids) AS m (id) WHERE m.id = ANY (p_ids) AND m.id <> ALL (l.gone))
+    WHERE l.lease_id = ANY (p_lease_ids) AND l.is_shared AND l.ids && p_ids;
+    DELETE FROM weaver.leases l
+    WHERE l.lease_id = ANY (p_lease_ids) AND l.is_shared AND cardinality(l.gone) = cardinality(l.ids);
+END
 $$;

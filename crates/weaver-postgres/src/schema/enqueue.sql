@@ -11,12 +11,13 @@ DECLARE
     v_now timestamptz := weaver.clock();
 BEGIN
     run_ids := ARRAY(SELECT nextval('weaver.job_run_ids') FROM generate_series(1, cardinality(p_payloads)));
-    INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, ready_at, attempt, executions, failures,
-        losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace, queue, task_type,
-        retry, payload)
-    SELECT i.id, 1, 0, v_now, v_now, v_now, 0, 0, 0, 0, p_max_attempts, p_max_losses, p_priority, false, 'PENDING',
-        'NONE', p_namespace, p_queue, p_type, p_retry, i.payload
+    INSERT INTO weaver.tasks (id, created_at, max_attempts, max_losses, priority, namespace, queue, task_type, retry, payload)
+    SELECT i.id, v_now, p_max_attempts, p_max_losses, p_priority, p_namespace, p_queue, p_type, p_retry, i.payload
     FROM unnest(run_ids, p_payloads) AS i (id, payload);
+    INSERT INTO weaver.ready (id, ready_at, version, attempt, executions, renewals, failures, losses, max_losses, priority, format,
+        state, namespace, queue, task_type)
+    SELECT i.id, v_now, 1, 0, 0, 0, 0, 0, p_max_losses, p_priority, 1, {number(queued)}, p_namespace, p_queue, p_type
+    FROM unnest(run_ids) AS i (id);
     INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
         count_deltas)
     VALUES (v_now, run_ids, ARRAY[p_namespace], ARRAY[1], ARRAY[{number(queued)}], ARRAY[p_namespace], ARRAY[p_queue],
@@ -113,22 +114,31 @@ BEGIN
         END IF;
     END LOOP;
     WITH new AS (
-        INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, ready_at, attempt, executions,
-            failures, losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace,
-            queue, task_type, payload, content_type, retry, timeout_us, expires_at, serial_key, idempotency_key,
-            task_group_id, session_id, labels, job_definition_id, scheduled_for, retry_of, trace)
-        SELECT i.id, 1, 0, v_now, v_now, t.ready_at, 0, 0, 0, 0, (i.extra ->> 'max_attempts')::integer,
-            (i.extra ->> 'max_losses')::integer, i.priority, NOT {is_due(t.ready_at, v_now)}, 'PENDING', 'NONE',
-            i.namespace, i.queue, i.task_type, i.payload, i.extra ->> 'content_type', i.extra -> 'retry',
-            (i.extra ->> 'timeout_us')::bigint, (i.extra ->> 'expires_at')::timestamptz, i.extra ->> 'serial_key',
-            i.extra ->> 'idempotency_key', i.extra ->> 'task_group_id', i.extra ->> 'session_id', i.extra -> 'labels',
-            i.extra ->> 'job_definition_id', (i.extra ->> 'scheduled_for')::timestamptz,
-            (i.extra ->> 'retry_of')::bigint, i.extra -> 'trace'
+        INSERT INTO weaver.tasks (id, created_at, run_at, max_attempts, max_losses, priority, namespace, queue, task_type, payload,
+            content_type, retry, timeout_us, expires_at, serial_key, idempotency_key, task_group_id, session_id, labels,
+            job_definition_id, scheduled_for, retry_of, trace)
+        SELECT i.id, v_now, CASE WHEN NOT {is_due(t.ready_at, v_now)} THEN t.ready_at END, (i.extra ->> 'max_attempts')::integer,
+            (i.extra ->> 'max_losses')::integer, i.priority, i.namespace, i.queue, i.task_type, i.payload,
+            i.extra ->> 'content_type', i.extra -> 'retry', (i.extra ->> 'timeout_us')::bigint,
+            (i.extra ->> 'expires_at')::timestamptz, i.extra ->> 'serial_key', i.extra ->> 'idempotency_key',
+            i.extra ->> 'task_group_id', i.extra ->> 'session_id', i.extra -> 'labels', i.extra ->> 'job_definition_id',
+            (i.extra ->> 'scheduled_for')::timestamptz, (i.extra ->> 'retry_of')::bigint, i.extra -> 'trace'
         FROM unnest(v_answers, p_namespaces, p_queues, p_types, p_priorities, p_run_at, p_delays_us, p_payloads,
             p_extras) AS i (id, namespace, queue, task_type, priority, run_at, delay_us, payload, extra)
         CROSS JOIN LATERAL (SELECT greatest(v_now, coalesce(i.run_at, weaver.later(v_now, i.delay_us))) AS ready_at) t
         WHERE i.id > 0
-        RETURNING id, namespace, queue, scheduled
+        RETURNING *, run_at IS NOT NULL AS scheduled
+    ), waiting AS (
+        INSERT INTO weaver.ready (id, ready_at, expires_at, version, attempt, executions, renewals, failures, losses, max_losses,
+            priority, format, state, namespace, queue, task_type, serial_key)
+        SELECT n.id, coalesce(n.run_at, v_now), n.expires_at, 1, 0, 0, 0, 0, 0, n.max_losses, n.priority, 1,
+            {waiting_number(n.scheduled)}, n.namespace, n.queue, n.task_type, n.serial_key
+        FROM new n
+    ), labelled AS (
+        INSERT INTO weaver.task_labels
+        SELECT n.namespace, weaver.label(k.key, k.value), n.id FROM new n CROSS JOIN LATERAL jsonb_each_text(n.labels) k
+        WHERE n.labels IS NOT NULL
+        ON CONFLICT DO NOTHING
     ), counted AS (
         SELECT namespace, queue, scheduled, count(*)::integer AS count FROM new GROUP BY 1, 2, 3
     )

@@ -1,13 +1,14 @@
 -- Admission of due runs: an open queue, a free slot, a free serial key. The conditions in braces are generated from core
 -- (`admission.rs` here and in core, ADR-0067).
 
--- The occupied slots of a queue. Few tasks run at a time, so they are counted.
+-- The occupied slots of a queue: what workers hold, cancellation holds included. Few tasks run at a time, so they are counted. A queue
+-- that had no limit when its tasks were leased has shared rows, whose ended members occupy nothing.
 CREATE FUNCTION weaver.occupied(p_namespace text, p_queue text) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN (SELECT count(*) FROM weaver.job_runs r
-            WHERE r.lease_token IS NOT NULL AND r.namespace = p_namespace AND r.queue = p_queue)
-        + (SELECT count(*) FROM weaver.job_runs r
-            WHERE r.state IN ('ASSIGNED', 'ORPHANED') AND r.namespace = p_namespace AND r.queue = p_queue);
+    RETURN (SELECT count(*) FROM weaver.leases l WHERE l.namespace = p_namespace AND l.queue = p_queue AND NOT l.is_shared)
+        + (SELECT count(*) FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+            WHERE l.namespace = p_namespace AND l.queue = p_queue AND l.is_shared AND m.id <> ALL (l.gone)
+                AND NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id));
 END
 $$;
 
@@ -16,14 +17,18 @@ CREATE FUNCTION weaver.is_set_to_pause(p_paused boolean, p_max_running bigint) R
     SELECT coalesce(p_paused, false) OR coalesce(p_max_running NOT BETWEEN 1 AND {limit_max}, false)
 $$;
 
--- Whether another run of the serial key goes before this one.
+-- Whether another task of the serial key goes before this one: one that has begun, or that waits, is due and is older.
 CREATE FUNCTION weaver.is_gated(p_namespace text, p_key text, p_id bigint, p_executions integer, p_now timestamptz)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     RETURN EXISTS (
-        SELECT FROM weaver.job_runs k
+        SELECT FROM weaver.leases k
+        WHERE k.namespace = p_namespace AND k.serial_key = p_key AND k.first_id <> p_id
+            AND {goes_first(k.first_id, {has_begun(false, false)}, false, p_id, NOT {is_unstarted(p_executions)})})
+    OR EXISTS (
+        SELECT FROM weaver.ready k
         WHERE k.namespace = p_namespace AND k.serial_key = p_key AND k.id <> p_id
-            AND {goes_first(k.id, {has_begun({is_unstarted(k.executions)}, k.state IN ({waiting}))},
+            AND {goes_first(k.id, {has_begun({is_unstarted(k.executions)}, true)},
                 {is_startable(k.ready_at, {is_unstarted(k.executions)}, p_now, k.expires_at)},
                 p_id, NOT {is_unstarted(p_executions)})});
 END

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weaver_core::lifecycle::table::{Presence, RULES, Rule, Shape, Verb};
+use weaver_core::lifecycle::table::{Presence, RULES, Rule, Shape};
 use weaver_core::projection::job_run::State;
 use weaver_core::task::TaskState;
 use weaver_core::task::fields::{Kind, MAX_ATTEMPTS, MAX_LOSSES, NAME_BYTES, PRIORITY};
@@ -65,16 +65,6 @@ pub(super) const EMPTY_AT_FIRST: [&str; 18] = [
     "result",
 ];
 
-/// Those of them that a renewal sets.
-pub(super) const RENEWED: [&str; 6] = [
-    "renewals",
-    "lease_expires_at",
-    "progress_fraction",
-    "progress_message",
-    "continuation_state",
-    "continuation_check_deadline_at",
-];
-
 /// Those of them that neither a renewal nor the end of a cancellation hold changes.
 pub(super) const HELD_BY_VERSION: [&str; 16] = [
     "cause",
@@ -122,63 +112,24 @@ pub(super) fn entry_condition() -> String {
     parts.iter().map(|part| format!("        {part}")).collect::<Vec<_>>().join("\n        AND ")
 }
 
-/// The condition on a row of history: its state and its cause must go together.
-pub(super) fn end_condition() -> String {
-    let mut text = "        CASE r.state\n".to_owned();
-    for word in State::ALL.iter().filter(|word| is_terminal(**word)) {
-        let rules: Vec<&Rule> =
-            RULES.iter().filter(|rule| State::project(rule.to, rule.cause) == *word).collect();
-        let _ = writeln!(text, "        WHEN '{word}' THEN {}", cause_condition(&rules, "r")); // As below.
-    }
-    text + "        ELSE false END"
-}
-
-/// A digest that is equal for a deleted run and the row of history that it becomes: what the end charges is
-/// subtracted, and a run that is still running counts with its next version. It leaves columns out, because
-/// each adds some percent to the cost of an end.
-pub(super) fn digest() -> String {
-    let charged = |counter: fn(&Rule) -> u32| {
-        let ends = RULES.iter().filter(|rule| rule.from == TaskState::Running && rule.to.is_terminal());
-        let words: Vec<String> = ends
-            .filter(|rule| counter(rule) > 0)
-            .filter_map(|rule| rule.cause.map(|cause| format!("'{}'", cause_word(cause))))
-            .collect();
-        words.join(", ")
-    };
-    let failures = charged(|rule| rule.verb.charge().failures);
-    let losses = charged(|rule| rule.verb.charge().losses);
-    let ended = |words: String| {
-        format!("CASE WHEN r.finished_at IS NOT NULL AND r.cause IN ({words}) THEN 1 ELSE 0 END")
-    };
-    // The counters are combined into one number: hashing another column would take longer.
-    format!(
-        "hash_record_extended(ROW(r.namespace, r.id, \
-         (r.version + CASE WHEN r.finished_at IS NULL THEN 1 ELSE 0 END)::bigint # (r.attempt::bigint << 24) \
-         # (r.executions::bigint << 36) # ((r.failures - {})::bigint << 48) # ((r.losses - {})::bigint << 56), \
-         r.queue, r.task_type, r.payload), 0)",
-        ended(failures),
-        ended(losses)
-    )
-}
-
-/// The condition on an update: a renewal, the end of a cancellation hold, or an allowed transition to a
-/// well-formed row.
+/// The condition on a step from a row `o` to a row `n`: a renewal, the end of a cancellation hold, or an
+/// allowed transition to a well-formed row.
 pub(super) fn update_condition() -> String {
-    let same = unchanged("OLD", "NEW", ["state"].into_iter().chain(HELD_BY_VERSION));
-    let lease = unchanged("OLD", "NEW", LEASE.into_iter().filter(|column| *column != "lease_expires_at"));
-    let (all_lease, progress) = (unchanged("OLD", "NEW", LEASE), unchanged("OLD", "NEW", PROGRESS));
-    let cleared: Vec<String> = LEASE.iter().map(|column| format!("NEW.{column} IS NULL")).collect();
+    let same = unchanged("o", "n", ["state"].into_iter().chain(HELD_BY_VERSION));
+    let lease = unchanged("o", "n", LEASE.into_iter().filter(|column| *column != "lease_expires_at"));
+    let (all_lease, progress) = (unchanged("o", "n", LEASE), unchanged("o", "n", PROGRESS));
+    let cleared: Vec<String> = LEASE.iter().map(|column| format!("n.{column} IS NULL")).collect();
     format!(
-        "        CASE WHEN NEW.version = OLD.version THEN {same} AND CASE OLD.state\n\
-         \x20           WHEN 'RUNNING' THEN {lease} AND (NEW.renewals = OLD.renewals + 1\n\
-         \x20               OR NEW.renewals = OLD.renewals AND {all_lease} AND {progress})\n\
-         \x20           ELSE NEW.renewals = OLD.renewals AND {progress} AND ({all_lease}\n\
-         \x20               OR OLD.state = 'CANCELED' AND {}) END\n\
-         \x20       WHEN NEW.version = OLD.version + 1 THEN NEW.renewals = OLD.renewals AND\n{}\n\
+        "        CASE WHEN n.version = o.version THEN {same} AND CASE o.state\n\
+         \x20           WHEN 'RUNNING' THEN {lease} AND (n.renewals = o.renewals + 1\n\
+         \x20               OR n.renewals = o.renewals AND {all_lease} AND {progress})\n\
+         \x20           ELSE n.renewals = o.renewals AND {progress} AND ({all_lease}\n\
+         \x20               OR o.state = 'CANCELED' AND {}) END\n\
+         \x20       WHEN n.version = o.version + 1 THEN n.renewals = o.renewals AND\n{}\n\
          \x20       ELSE false END\n        AND\n{}",
         cleared.join(" AND "),
-        move_condition("OLD", "NEW"),
-        shape_condition("NEW"),
+        move_condition("o", "n"),
+        shape_condition("n"),
     )
 }
 
@@ -196,23 +147,6 @@ fn move_condition(old: &str, new: &str) -> String {
         text += "                ELSE false END\n";
     }
     text + "            ELSE false END"
-}
-
-/// The same for the lease of a waiting run, as short as possible: PostgreSQL parses it again in every lease
-/// call. It implies the general condition.
-pub(super) fn lease_condition() -> String {
-    let waiting = [State::Pending, State::RetryScheduled].map(|word| format!("'{word}'")).join(", ");
-    let rule = RULES.iter().find(|rule| rule.verb == Verb::Lease);
-    let counted = rule.map_or_else(|| "false".to_owned(), |rule| counted(rule, "OLD", "NEW"));
-    format!(
-        "OLD.state IN ({waiting}) AND NEW.state = '{}' AND NEW.version = OLD.version + 1 AND {counted}\n        \
-         AND NEW.renewals = OLD.renewals AND num_nulls(NEW.assigned_worker_id, NEW.lease_token, NEW.lease_started_at, \
-         NEW.lease_expires_at, NEW.lease_ttl_us) = 0\n        \
-         AND num_nonnulls(NEW.cause, NEW.outcome, NEW.finished_at, NEW.assigned_at, NEW.assigned_epoch, \
-         NEW.leader_epoch, NEW.continuation_check_deadline_at) = 0\n        \
-         AND NEW.first_started_at = coalesce(OLD.first_started_at, NEW.first_started_at)",
-        State::Running
-    )
 }
 
 fn target_condition(from: State, to: State, old: &str, new: &str) -> String {

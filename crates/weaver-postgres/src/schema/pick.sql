@@ -1,6 +1,7 @@
--- Picking: the next runs in the order of G7, locked with SKIP LOCKED. Called by `weaver.claim` and planned under its settings.
+-- Picking: the next tasks in the order of G7, locked with SKIP LOCKED. Called by `weaver.claim` and planned under its settings. Rows of
+-- `ready` are never updated, so a locked row keeps its ctid until the same transaction deletes it.
 
--- Picked runs, with their new versions and old states. `last_…` is the position in the order up to which everything was scanned;
+-- Picked tasks, with their new versions and old states. `last_…` is the position in the order up to which everything was scanned;
 -- `is_special`: one of them is fragile or has a serial key; `is_cut`: there may be more after them.
 CREATE TYPE weaver.picked AS (tids tid[], ids bigint[], versions integer[], queues text[], froms integer[], keys text[],
     fragile boolean[], executions integer[], is_special boolean, last_priority integer, last_ready_at timestamptz,
@@ -20,16 +21,15 @@ BEGIN
     FROM (
         SELECT d.* FROM generate_series(p_priority, 9) AS p (number)
         CROSS JOIN LATERAL (
-            SELECT r.ctid AS tid, r.id, r.version + 1 AS version,
-                weaver.task_state(r.state, r.scheduled)::integer AS from_state, r.priority, r.ready_at,
+            SELECT r.ctid AS tid, r.id, r.version + 1 AS version, r.state::integer AS from_state, r.priority, r.ready_at,
                 r.serial_key, r.executions, {is_fragile(r.losses, r.max_losses)} AS fragile
-            FROM weaver.job_runs r
+            FROM weaver.ready r
             WHERE r.namespace = p_namespace AND r.queue = p_queue AND r.priority = p.number::smallint
                 AND (p.number > p_priority OR (r.ready_at, r.id) > (p_ready_at, p_id))
                 AND {wanted(p_slots)} AND {leasable(p_now)}
             ORDER BY r.ready_at, r.id
             LIMIT p_max
-            FOR NO KEY UPDATE OF r SKIP LOCKED
+            FOR UPDATE OF r SKIP LOCKED
         ) d
         LIMIT p_max
     ) c;
@@ -37,7 +37,7 @@ BEGIN
 END
 $$;
 
--- The next runs of several queues together: chosen first, then locked.
+-- The next tasks of several queues together: chosen first, then locked.
 CREATE FUNCTION weaver.pick_from_several(p_namespace text, p_queues text[], p_types text[], p_slots integer,
     p_format smallint, p_skip bigint[], p_now timestamptz, p_max integer, p_priority integer, p_ready_at timestamptz,
     p_id bigint) RETURNS weaver.picked LANGUAGE plpgsql AS $$
@@ -54,7 +54,7 @@ BEGIN
             SELECT d.* FROM unnest(p_queues) AS q (name)
             CROSS JOIN LATERAL (
                 SELECT r.id, r.priority, r.ready_at
-                FROM weaver.job_runs r
+                FROM weaver.ready r
                 WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
                     AND (p.number > p_priority OR (r.ready_at, r.id) > (p_ready_at, p_id))
                     AND {wanted(p_slots)} AND {leasable(p_now)}
@@ -72,15 +72,14 @@ BEGIN
     INTO v_picked.tids, v_picked.ids, v_picked.versions, v_picked.queues, v_picked.froms, v_picked.keys,
         v_picked.fragile, v_picked.executions, v_picked.is_special
     FROM (
-        SELECT r.ctid AS tid, r.id, r.version + 1 AS version, r.queue,
-            weaver.task_state(r.state, r.scheduled)::integer AS from_state, r.serial_key, r.executions,
+        SELECT r.ctid AS tid, r.id, r.version + 1 AS version, r.queue, r.state::integer AS from_state, r.serial_key, r.executions,
             {is_fragile(r.losses, r.max_losses)} AS fragile
         FROM unnest(v_window) WITH ORDINALITY AS i (id, place)
-        JOIN weaver.job_runs r ON r.namespace = p_namespace AND r.id = i.id
-        WHERE r.state IN ({waiting})
-            AND {is_startable(r.ready_at, {is_unstarted(r.executions)}, p_now, r.expires_at)}
+        JOIN weaver.ready r ON r.id = i.id
+        -- It may have been retried or made due since it was chosen.
+        WHERE {is_startable(r.ready_at, {is_unstarted(r.executions)}, p_now, r.expires_at)}
         ORDER BY i.place
-        FOR NO KEY UPDATE OF r SKIP LOCKED
+        FOR UPDATE OF r SKIP LOCKED
     ) c;
     RETURN v_picked;
 END

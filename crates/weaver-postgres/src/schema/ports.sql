@@ -96,15 +96,15 @@ CREATE FUNCTION weaver.namespaces() RETURNS SETOF text LANGUAGE sql STABLE AS $$
     UNION SELECT namespace FROM weaver.events
 $$;
 
--- Task groups with the counts of their runs.
+-- Task groups with the counts of their tasks.
 CREATE FUNCTION weaver.groups(p_namespace text, p_after text, p_limit integer)
 RETURNS TABLE (id text, states smallint[], counts bigint[], last_at timestamptz) LANGUAGE sql STABLE AS $$
     WITH RECURSIVE names AS (
-        (SELECT min(r.task_group_id) AS name, 1 AS place FROM weaver.all_job_runs r
-         WHERE r.namespace = p_namespace AND r.task_group_id > p_after)
+        (SELECT min(s.task_group_id) AS name, 1 AS place FROM weaver.tasks s
+         WHERE s.namespace = p_namespace AND s.task_group_id > p_after)
         UNION ALL
-        SELECT (SELECT min(r.task_group_id) FROM weaver.all_job_runs r
-            WHERE r.namespace = p_namespace AND r.task_group_id > n.name), n.place + 1
+        SELECT (SELECT min(s.task_group_id) FROM weaver.tasks s
+            WHERE s.namespace = p_namespace AND s.task_group_id > n.name), n.place + 1
         FROM names n WHERE n.name IS NOT NULL AND n.place < p_limit
     )
     SELECT n.name, array_agg(g.state ORDER BY g.state), array_agg(g.count ORDER BY g.state), max(g.last_at)
@@ -116,38 +116,61 @@ RETURNS TABLE (id text, states smallint[], counts bigint[], last_at timestamptz)
     GROUP BY n.name ORDER BY n.name
 $$;
 
--- The position of a waiting run: how many runs of its queue would be leased before it, counted up to `p_cap`; NULL if it does not
+-- The position of a waiting task: how many tasks of its queue would be leased before it, counted up to `p_cap`; NULL if it does not
 -- wait.
 CREATE FUNCTION weaver.ahead_of(p_namespace text, p_id bigint, p_cap integer) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
-    v_run weaver.job_runs;
+    v_task weaver.ready;
     v_in_queue bigint;
     v_of_key bigint := 0;
 BEGIN
-    SELECT * INTO v_run FROM weaver.job_runs r
-    WHERE r.namespace = p_namespace AND r.id = p_id AND r.state IN ({waiting});
+    SELECT * INTO v_task FROM weaver.ready r WHERE r.id = p_id AND r.namespace = p_namespace;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     SELECT count(*) INTO v_in_queue FROM (
-        SELECT FROM generate_series(0, v_run.priority) AS p (number)
+        SELECT FROM generate_series(0, v_task.priority) AS p (number)
         CROSS JOIN LATERAL (
-            SELECT FROM weaver.job_runs r
-            WHERE r.namespace = p_namespace AND r.queue = v_run.queue AND r.priority = p.number::smallint
-                AND (p.number < v_run.priority OR (r.ready_at, r.id) < (v_run.ready_at, v_run.id))
+            SELECT FROM weaver.ready r
+            WHERE r.namespace = p_namespace AND r.queue = v_task.queue AND r.priority = p.number::smallint
+                AND (p.number < v_task.priority OR (r.ready_at, r.id) < (v_task.ready_at, v_task.id))
                 AND {leasable(v_now)}
             LIMIT p_cap
         ) d LIMIT p_cap
     ) a;
-    IF v_run.serial_key IS NOT NULL THEN
-        SELECT count(*) INTO v_of_key FROM (
-            SELECT FROM weaver.job_runs k
-            WHERE k.namespace = p_namespace AND k.serial_key = v_run.serial_key AND k.id <> p_id
-                AND {goes_first(k.id, {has_begun({is_unstarted(k.executions)}, k.state IN ({waiting}))},
-                    {is_startable(k.ready_at, {is_unstarted(k.executions)}, v_now, k.expires_at)}, p_id, false)}
-            LIMIT p_cap) k;
+    IF v_task.serial_key IS NOT NULL THEN
+        SELECT (SELECT count(*) FROM weaver.leases k
+                WHERE k.namespace = p_namespace AND k.serial_key = v_task.serial_key AND k.first_id <> p_id)
+            + (SELECT count(*) FROM (SELECT FROM weaver.ready k
+                WHERE k.namespace = p_namespace AND k.serial_key = v_task.serial_key AND k.id <> p_id
+                    AND {goes_first(k.id, {has_begun({is_unstarted(k.executions)}, true)},
+                        {is_startable(k.ready_at, {is_unstarted(k.executions)}, v_now, k.expires_at)}, p_id, false)}
+                LIMIT p_cap) k)
+        INTO v_of_key;
     END IF;
-    RETURN greatest(v_in_queue, v_of_key);
+    RETURN least(greatest(v_in_queue, v_of_key), p_cap);
+END
+$$;
+
+-- The ids of tasks whose lease, cancellation hold or `expires_at` is over. Skips formats beyond `p_format` and tasks that the caller
+-- found unreadable.
+CREATE FUNCTION weaver.overdue(p_limit bigint, p_format smallint, p_skip bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+BEGIN
+    RETURN QUERY
+    SELECT m.id FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+    WHERE l.expires_at <= v_now AND l.format BETWEEN 1 AND p_format AND m.id <> ALL (p_skip)
+        AND (NOT l.is_shared OR m.id <> ALL (l.gone) AND NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id))
+    UNION ALL
+    SELECT r.id FROM weaver.ready r
+    WHERE {is_expired({is_unstarted(r.executions)}, v_now, r.expires_at)} AND r.format BETWEEN 1 AND p_format AND r.id <> ALL (p_skip)
+    UNION ALL
+    SELECT l.first_id FROM weaver.leases l
+    WHERE l.state IN ({number(assigned)}, {number(orphaned)})
+        AND {is_expired({is_unstarted(l.executions)}, v_now, l.task_expires_at)} AND l.format BETWEEN 1 AND p_format
+        AND l.first_id <> ALL (p_skip)
+    LIMIT p_limit;
 END
 $$;

@@ -45,7 +45,7 @@ RETURNS TABLE (namespace text, queue text, state smallint, count bigint) LANGUAG
     ) a GROUP BY 1, 2, 3
 $$;
 
--- The earliest `ready_at` of the startable runs of these queues.
+-- The earliest `ready_at` of the startable tasks of these queues.
 CREATE FUNCTION weaver.oldest_ready_at(p_namespace text, p_queues text[], p_now timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 BEGIN
@@ -53,9 +53,8 @@ BEGIN
         SELECT min(d.ready_at) FROM unnest(p_queues) AS q (name)
         CROSS JOIN generate_series(0, 9) AS p (number)
         CROSS JOIN LATERAL (
-            SELECT r.ready_at FROM weaver.job_runs r
+            SELECT r.ready_at FROM weaver.ready r
             WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
-                AND r.state IN ({waiting})
                 AND {is_startable(r.ready_at, {is_unstarted(r.executions)}, p_now, r.expires_at)}
             ORDER BY r.ready_at, r.id
             LIMIT 1
@@ -63,50 +62,72 @@ BEGIN
 END
 $$;
 
--- Deletes at most `p_limit` finished runs with their attempts and logs; returns their number and the log files to be removed.
-CREATE FUNCTION weaver.purge(p_namespace text, p_queue text, p_states text[], p_finished_for_us bigint,
-    p_limit integer, p_format smallint, OUT purged integer, OUT log_refs text[]) LANGUAGE plpgsql AS $$
+-- Deletes tasks with their attempts, labels, progress and logs; returns the log files to be removed. Unique keys stay (G8).
+CREATE FUNCTION weaver.remove_tasks(p_ids bigint[]) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
-    v_now timestamptz := weaver.clock();
+    v_log_refs text[];
 BEGIN
-    WITH old AS (
-        SELECT h.ctid AS tid FROM weaver.job_run_history h
-        WHERE h.finished_at <= v_now - (p_finished_for_us / 1000000) * interval '1 second'
-                - (p_finished_for_us % 1000000) * interval '1 microsecond'
-            AND (p_namespace IS NULL OR h.namespace = p_namespace) AND (p_queue IS NULL OR h.queue = p_queue)
-            AND (p_states IS NULL OR h.state = ANY (p_states)) AND h.format BETWEEN 1 AND p_format
-        ORDER BY h.finished_at
-        LIMIT p_limit
-        FOR UPDATE SKIP LOCKED
-    ), deleted AS (
-        DELETE FROM weaver.job_run_history h USING old WHERE h.ctid = old.tid
-        RETURNING h.namespace, h.id, h.queue, weaver.task_state(h.state, h.scheduled) AS state, h.attempt
-    ), recorded AS (
-        -- Visible to the guards, which run after the statement.
-        INSERT INTO weaver.purges (what) SELECT count(*) || ' finished runs' FROM deleted HAVING count(*) > 0
-    ), attempts AS (
-        DELETE FROM weaver.closed_attempts c USING deleted g
-        WHERE g.attempt > 0 AND c.namespace = g.namespace AND c.run_id = g.id
+    DELETE FROM weaver.ended e WHERE e.id = ANY (p_ids);
+    DELETE FROM weaver.progress p WHERE p.id = ANY (p_ids);
+    DELETE FROM weaver.closed_attempts c WHERE c.run_id = ANY (p_ids);
+    WITH deleted AS (
+        DELETE FROM weaver.tasks s WHERE s.id = ANY (p_ids) RETURNING s.namespace, s.id, s.labels
+    ), labels AS (
+        DELETE FROM weaver.task_labels t USING deleted d
+        -- Invalid labels have no rows, and must not fail the statement.
+        CROSS JOIN LATERAL jsonb_each_text(CASE WHEN jsonb_typeof(d.labels) = 'object' THEN d.labels ELSE '{}' END) k
+        WHERE t.namespace = d.namespace AND t.label = weaver.label(k.key, k.value) AND t.task_id = d.id
     ), streams AS (
-        DELETE FROM weaver.streams s USING deleted g
-        WHERE s.namespace = g.namespace AND s.run_id = g.id RETURNING s.namespace, s.name, s.log_ref
+        DELETE FROM weaver.streams s USING deleted d
+        WHERE s.namespace = d.namespace AND s.run_id = d.id RETURNING s.namespace, s.name, s.log_ref
     ), logs AS (
         DELETE FROM weaver.job_run_logs l USING streams s WHERE l.namespace = s.namespace AND l.name = s.name
-    ), counted AS (
-        SELECT namespace, queue, state, -count(*)::integer AS delta FROM deleted GROUP BY 1, 2, 3
-    ), moved AS (
-        INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
-            count_deltas)
-        SELECT v_now, '{}', '{}', '{}', '{}', array_agg(namespace), array_agg(queue), array_agg(state),
-            array_agg(delta)
-        FROM counted HAVING count(*) > 0
     )
-    SELECT (SELECT count(*) FROM deleted), (SELECT array_agg(log_ref) FILTER (WHERE log_ref IS NOT NULL) FROM streams)
-    INTO purged, log_refs;
+    SELECT array_agg(s.log_ref) FILTER (WHERE s.log_ref IS NOT NULL) INTO v_log_refs FROM streams s;
+    RETURN v_log_refs;
 END
 $$;
 
--- Off the hot path, in small batches: rows of `moves` older than 10 minutes, expired keys, workers without a heartbeat for a day.
+-- Deletes at most `p_limit` finished tasks, the oldest of each queue first; returns their number and the log files to be removed.
+CREATE FUNCTION weaver.purge(p_namespace text, p_queue text, p_states smallint[], p_finished_for_us bigint,
+    p_limit integer, p_format smallint, OUT purged integer, OUT log_refs text[]) LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+    v_ids bigint[];
+BEGIN
+    SELECT array_agg(o.id) INTO v_ids FROM (
+        SELECT d.id FROM (SELECT DISTINCT c.namespace, c.queue FROM weaver.counts(p_namespace, p_queue) c) q
+        CROSS JOIN LATERAL (
+            SELECT e.id FROM weaver.ended e
+            WHERE e.namespace = q.namespace AND e.queue = q.queue
+                AND e.finished_at <= v_now - (p_finished_for_us / 1000000) * interval '1 second'
+                    - (p_finished_for_us % 1000000) * interval '1 microsecond'
+                AND (p_states IS NULL OR e.state = ANY (p_states))
+                -- Its cancellation hold, or a newer Weaver's format, keeps it.
+                AND NOT EXISTS (SELECT FROM weaver.leases l WHERE l.first_id = e.id AND NOT l.is_shared)
+                AND EXISTS (SELECT FROM weaver.tasks s WHERE s.id = e.id AND s.format BETWEEN 1 AND p_format)
+            ORDER BY e.finished_at
+            LIMIT p_limit
+            FOR UPDATE OF e SKIP LOCKED
+        ) d
+        LIMIT p_limit
+    ) o;
+    purged := coalesce(cardinality(v_ids), 0);
+    IF purged = 0 THEN
+        RETURN;
+    END IF;
+    INSERT INTO weaver.purges (what) VALUES (purged || ' finished runs');
+    WITH counted AS (
+        SELECT e.namespace, e.queue, e.state, -count(*)::integer AS delta FROM weaver.ended e WHERE e.id = ANY (v_ids) GROUP BY 1, 2, 3
+    )
+    INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states, count_deltas)
+    SELECT v_now, '{}', '{}', '{}', '{}', array_agg(namespace), array_agg(queue), array_agg(state), array_agg(delta) FROM counted;
+    log_refs := weaver.remove_tasks(v_ids);
+END
+$$;
+
+-- Off the hot path, in small batches: rows of `moves` older than 10 minutes, expired keys, empty leases, workers without a heartbeat
+-- for a day.
 -- Returns whether there may be more.
 CREATE FUNCTION weaver.prune(p_limit integer) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -141,6 +162,9 @@ BEGIN
         FOR UPDATE SKIP LOCKED));
     DELETE FROM weaver.purges p WHERE p.ctid = ANY (ARRAY(
         SELECT o.ctid FROM weaver.purges o WHERE o.at < clock_timestamp() - interval '91 days' LIMIT p_limit));
+    -- Shared leases whose members have all ended, of workers that did not say so.
+    PERFORM weaver.drop_leases(ARRAY(SELECT l.token FROM weaver.leases l
+        WHERE l.is_shared AND l.expires_at <= v_now ORDER BY l.lease_id LIMIT p_limit));
     DELETE FROM weaver.runners r WHERE r.seen_at < v_now - interval '1 day';
     RETURN v_more;
 END

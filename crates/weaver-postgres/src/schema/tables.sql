@@ -1,56 +1,27 @@
--- Tables. Names and state words are seed 004's; the schema's name is replaced by the configured one.
--- Names are compared as bytes (COLLATE "C"), so that lists have the same order on every server.
+-- Tables. What never changes is written once: a task's spec is a row of `tasks`; where the task is follows from three narrow tables.
+-- It has ended (`ended`), else a worker holds it (`leases`), else it waits (`ready`). Names are compared as bytes (COLLATE "C"), so that
+-- lists have the same order on every server. The schema's name is replaced by the configured one.
 
 CREATE SEQUENCE weaver.job_run_ids;
+CREATE SEQUENCE weaver.lease_ids;
 CREATE SEQUENCE weaver.document_versions;
 CREATE SEQUENCE weaver.move_numbers;
 
--- Live runs: those that have not ended, and cancelled ones whose handler has not stopped (cancellation hold). A renewal changes no
--- indexed column, so it is a HOT update. Half of each page is left free, so that a start stays on its page as well and the
--- write-ahead log gets only the changed part.
-CREATE TABLE weaver.job_runs (
-    -- Columns that a start does not change are at both ends of the row: the write-ahead log gets only the part between.
+-- What a task was enqueued with. Inserted once, never updated, deleted by retention.
+CREATE TABLE weaver.tasks (
     id bigint NOT NULL,
     created_at timestamptz NOT NULL,
-    ready_at timestamptz NOT NULL,
+    -- The first due time of a task enqueued for later (scheduled); NULL: due since `created_at` (queued).
+    run_at timestamptz,
     retry_of bigint,
     scheduled_for timestamptz,
     expires_at timestamptz,
     timeout_us bigint,
-    renewals integer NOT NULL,
     max_attempts smallint NOT NULL,
     max_losses smallint NOT NULL,
-    failures smallint NOT NULL,
-    losses smallint NOT NULL,
     priority smallint NOT NULL,
-    -- Whether it was enqueued for a later time: both kinds are PENDING. It never changes.
-    scheduled boolean NOT NULL,
-    -- Columns that a start changes.
-    updated_at timestamptz NOT NULL,
-    first_started_at timestamptz,
-    finished_at timestamptz,
-    lease_started_at timestamptz,
-    lease_expires_at timestamptz,
-    lease_ttl_us bigint,
-    leader_epoch bigint,
-    assigned_at timestamptz,
-    assigned_epoch bigint,
-    continuation_check_deadline_at timestamptz,
-    version integer NOT NULL,
-    attempt integer NOT NULL,
-    executions integer NOT NULL,
-    -- The format of the row: a node skips formats it does not know. At this position it takes two bytes; next to `scheduled`,
-    -- before an eight-byte column, alignment would make it eight.
+    -- The format of the row: a node skips formats it does not know.
     format smallint NOT NULL DEFAULT 1,
-    progress_fraction real,
-    lease_token uuid,
-    state text COLLATE "C" NOT NULL,
-    cause text COLLATE "C",
-    -- The outcome of the attempt that ended the run; its worker and start stay in the row.
-    outcome text COLLATE "C",
-    assigned_worker_id text COLLATE "C",
-    -- Columns that a start does not change.
-    continuation_state text COLLATE "C" NOT NULL,
     namespace text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
     task_type text COLLATE "C" NOT NULL,
@@ -64,88 +35,155 @@ CREATE TABLE weaver.job_runs (
     -- NULL means `RETRY_WHEN_NULL` in row.rs, which belongs to the schema: a new default of core would be stored explicitly.
     retry jsonb,
     trace jsonb,
-    progress_message text,
-    last_error text,
-    log_ref text,
-    result bytea,
     payload bytea NOT NULL,
-    CONSTRAINT job_runs_pkey PRIMARY KEY (namespace, id),
-    CONSTRAINT job_runs_continuation CHECK (continuation_state IN ('NONE', 'CONFIRMING'))
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
-        autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0);
-
--- Seed 3.1 `(state, scheduled_for)`: the next runs to lease, in the order of G7. It contains waiting runs only.
-CREATE INDEX job_runs_ready ON weaver.job_runs (namespace, queue, priority, ready_at, id)
-    WHERE state IN ({waiting});
--- Seed 3.1 `(assigned_worker_id, state)`: assigned and orphaned runs of a worker. Leased runs are found by their lease.
-CREATE INDEX job_runs_assigned ON weaver.job_runs (assigned_worker_id, state)
-    WHERE state IN ('ASSIGNED', 'ORPHANED');
--- For repeated lease calls; a full scan of it finds everything that runs.
-CREATE INDEX job_runs_leased ON weaver.job_runs (lease_token) WHERE lease_token IS NOT NULL;
--- Runs that are running without a lease: none, unless a row was changed with the guards disabled. For maintenance.
-CREATE INDEX job_runs_unleased ON weaver.job_runs (id) WHERE state = 'RUNNING' AND lease_token IS NULL;
-CREATE INDEX job_runs_serial ON weaver.job_runs (namespace, serial_key, id) WHERE serial_key IS NOT NULL;
-CREATE INDEX job_runs_expiring ON weaver.job_runs (expires_at) WHERE expires_at IS NOT NULL AND {is_unstarted(executions)};
-CREATE INDEX job_runs_group ON weaver.job_runs (namespace, task_group_id, id) WHERE task_group_id IS NOT NULL;
-CREATE INDEX job_runs_session ON weaver.job_runs (namespace, session_id, id) WHERE session_id IS NOT NULL;
-CREATE INDEX job_runs_labels ON weaver.job_runs USING gin (labels) WHERE labels IS NOT NULL;
--- Rows written by a newer Weaver, for the list of unreadable records.
-CREATE INDEX job_runs_format ON weaver.job_runs (format, namespace, id) WHERE format <> 1;
-
--- Finished runs, moved here by the statement that ends them. Never updated, except for `log_ref`.
-CREATE TABLE weaver.job_run_history (
-    LIKE weaver.job_runs,
-    CONSTRAINT job_run_history_pkey PRIMARY KEY (namespace, id),
-    CONSTRAINT job_run_history_ended CHECK (finished_at IS NOT NULL AND lease_token IS NULL)
+    CONSTRAINT tasks_pkey PRIMARY KEY (id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2);
--- NULL: the same as `finished_at`.
-ALTER TABLE weaver.job_run_history ALTER updated_at DROP NOT NULL;
-ALTER TABLE weaver.job_run_history ALTER format SET DEFAULT 1;
+-- Seed 3.1's `(created_at)` is the primary key: ids are in the order of creation. A namespace is listed queue by queue.
+CREATE INDEX tasks_queue ON weaver.tasks (namespace, queue, id);
+CREATE INDEX tasks_type ON weaver.tasks (namespace, task_type, id);
+CREATE INDEX tasks_group ON weaver.tasks (namespace, task_group_id, id) WHERE task_group_id IS NOT NULL;
+CREATE INDEX tasks_session ON weaver.tasks (namespace, session_id, id) WHERE session_id IS NOT NULL;
+-- Rows written by a newer Weaver, for the list of unreadable records.
+CREATE INDEX tasks_format ON weaver.tasks (format, namespace, id) WHERE format <> 1;
 
--- For retention. Seed 3.1's `(created_at)` is the primary key: ids are in the order of creation.
-CREATE INDEX job_run_history_finished ON weaver.job_run_history (finished_at);
-CREATE INDEX job_run_history_queue ON weaver.job_run_history (namespace, queue, id);
-CREATE INDEX job_run_history_type ON weaver.job_run_history (namespace, task_type, id);
-CREATE INDEX job_run_history_state ON weaver.job_run_history (namespace, state, id) WHERE state <> 'SUCCEEDED';
-CREATE INDEX job_run_history_group ON weaver.job_run_history (namespace, task_group_id, id)
-    WHERE task_group_id IS NOT NULL;
-CREATE INDEX job_run_history_session ON weaver.job_run_history (namespace, session_id, id)
-    WHERE session_id IS NOT NULL;
-CREATE INDEX job_run_history_format ON weaver.job_run_history (format, namespace, id) WHERE format <> 1;
+-- Waiting tasks: inserted and deleted, never updated. NULL in `updated_at`: as it was created.
+CREATE TABLE weaver.ready (
+    id bigint NOT NULL,
+    ready_at timestamptz NOT NULL,
+    expires_at timestamptz,
+    updated_at timestamptz,
+    first_started_at timestamptz,
+    version integer NOT NULL,
+    attempt integer NOT NULL,
+    executions integer NOT NULL,
+    renewals integer NOT NULL,
+    failures smallint NOT NULL,
+    losses smallint NOT NULL,
+    max_losses smallint NOT NULL,
+    priority smallint NOT NULL,
+    format smallint NOT NULL,
+    -- The number of a state of core.
+    state smallint NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    task_type text COLLATE "C" NOT NULL,
+    serial_key text COLLATE "C",
+    cause text COLLATE "C",
+    last_error text,
+    CONSTRAINT ready_pkey PRIMARY KEY (id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+        autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0);
+-- Seed 3.1 `(state, scheduled_for)`: the next tasks to lease, in the order of G7.
+CREATE INDEX ready_order ON weaver.ready (namespace, queue, priority, ready_at, id);
+CREATE INDEX ready_serial ON weaver.ready (namespace, serial_key, id) WHERE serial_key IS NOT NULL;
+CREATE INDEX ready_expiring ON weaver.ready (expires_at) WHERE expires_at IS NOT NULL AND {is_unstarted(executions)};
 
--- The labels of finished runs in the order of ids: a GIN index returns the runs of a label unordered, so that a page of a frequent
--- label would read and sort them all. `label` is a hash of name and value; a query compares the run's own labels as well.
-CREATE TABLE weaver.job_run_labels (
+-- What workers hold. A lease call takes new tasks of a queue in one row (`is_shared`); a task with a life of its own (serial key,
+-- limited queue, fragile, attempted before, assigned, completed in a transaction) has a row to itself. A member of a shared row leaves
+-- it by its row in `ended`, or by its id in `gone` (retried, cancelled, or moved to a row of its own).
+-- `state`: running, assigned, orphaned, or cancelled: the cancellation hold of a handler that has not stopped.
+CREATE TABLE weaver.leases (
+    lease_id bigint NOT NULL DEFAULT nextval('weaver.lease_ids'),
+    first_id bigint NOT NULL,
+    last_id bigint NOT NULL,
+    -- NULL unless a worker runs it: `started_at` to `ttl_us` as well.
+    token uuid,
+    started_at timestamptz,
+    expires_at timestamptz,
+    ttl_us bigint,
+    -- The leader's epoch it started under; NULL: it was pulled.
+    epoch bigint,
+    assigned_at timestamptz,
+    assigned_epoch bigint,
+    check_deadline_at timestamptz,
+    -- NULL: as in `tasks` (`ready_at`), `started_at` (the others).
+    ready_at timestamptz,
+    first_started_at timestamptz,
+    updated_at timestamptz,
+    -- `expires_at` of the task, while it has not started.
+    task_expires_at timestamptz,
+    version integer NOT NULL,
+    attempt integer NOT NULL,
+    executions integer NOT NULL,
+    renewals integer NOT NULL,
+    failures smallint NOT NULL,
+    losses smallint NOT NULL,
+    format smallint NOT NULL,
+    state smallint NOT NULL,
+    is_shared boolean NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    worker text COLLATE "C",
+    serial_key text COLLATE "C",
+    last_error text,
+    ids bigint[] NOT NULL,
+    gone bigint[] NOT NULL DEFAULT '{}',
+    CONSTRAINT leases_pkey PRIMARY KEY (lease_id),
+    -- Nothing runs without a whole lease.
+    CONSTRAINT leases_whole CHECK (state NOT IN ({number(running)}, {number(cancelled)})
+        OR num_nulls(token, started_at, expires_at, ttl_us, worker) = 0)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+        autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE weaver.leases ALTER ids SET STORAGE MAIN, ALTER ids SET COMPRESSION lz4;
+CREATE INDEX leases_token ON weaver.leases (token) WHERE token IS NOT NULL;
+-- The row of a task; shared ones by the range of their ids.
+CREATE INDEX leases_task ON weaver.leases (first_id) WHERE NOT is_shared;
+CREATE INDEX leases_tasks ON weaver.leases USING gist (int8range(first_id, last_id, '[]')) WHERE is_shared;
+-- Seed 3.1 `(assigned_worker_id, state)`.
+CREATE INDEX leases_worker ON weaver.leases (worker, state);
+CREATE INDEX leases_serial ON weaver.leases (namespace, serial_key) WHERE serial_key IS NOT NULL;
+
+-- Ends: append-only. The primary key is the fence: a second end of a task is a conflict. NULL stands for the usual value:
+-- `first_started_at` as `started_at`, `ready_at` as in `tasks`, `executions` as `attempt`, the other counters 0, `outcome` succeeded.
+CREATE TABLE weaver.ended (
+    id bigint NOT NULL,
+    finished_at timestamptz NOT NULL,
+    started_at timestamptz,
+    first_started_at timestamptz,
+    ready_at timestamptz,
+    epoch bigint,
+    version integer NOT NULL,
+    attempt integer NOT NULL,
+    executions integer,
+    renewals integer,
+    failures smallint,
+    losses smallint,
+    state smallint NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    worker text COLLATE "C",
+    cause text COLLATE "C",
+    outcome text COLLATE "C",
+    last_error text,
+    result bytea,
+    CONSTRAINT ended_pkey PRIMARY KEY (id)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2);
+-- For retention.
+CREATE INDEX ended_finished ON weaver.ended (namespace, queue, finished_at);
+CREATE INDEX ended_state ON weaver.ended (namespace, state, id) WHERE state <> {number(succeeded)};
+
+-- The last progress of a task; deleted when it starts again.
+CREATE TABLE weaver.progress (
+    id bigint NOT NULL,
+    fraction real NOT NULL,
+    message text NOT NULL,
+    CONSTRAINT progress_pkey PRIMARY KEY (id)
+) WITH (fillfactor = 50);
+
+-- Labels in the order of ids: a GIN index returns the tasks of a label unordered, so that a page of a frequent label would read and
+-- sort them all. `label` is a hash of name and value; a query compares the task's own labels as well.
+CREATE TABLE weaver.task_labels (
     namespace text COLLATE "C" NOT NULL,
     label bigint NOT NULL,
-    run_id bigint NOT NULL,
-    CONSTRAINT job_run_labels_pkey PRIMARY KEY (namespace, label, run_id)
+    task_id bigint NOT NULL,
+    CONSTRAINT task_labels_pkey PRIMARY KEY (namespace, label, task_id)
 );
 
 CREATE FUNCTION weaver.label(p_name text, p_value text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT hashtextextended(p_name || E'\x01' || p_value, 11)
 $$;
 
-CREATE FUNCTION weaver.keep_labels() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO weaver.job_run_labels
-    SELECT NEW.namespace, weaver.label(l.key, l.value), NEW.id FROM jsonb_each_text(NEW.labels) l
-    WHERE l.value IS NOT NULL
-    ON CONFLICT DO NOTHING;
-    RETURN NULL;
-END
-$$;
-
-CREATE FUNCTION weaver.drop_labels() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM weaver.job_run_labels t
-    WHERE t.namespace = OLD.namespace AND t.run_id = OLD.id
-        AND t.label = ANY (ARRAY(SELECT weaver.label(l.key, l.value) FROM jsonb_each_text(OLD.labels) l));
-    RETURN NULL;
-END
-$$;
-
--- Attempts that did not end their run. The one that did is stored in the run.
+-- Attempts that did not end their task. The one that did is stored in `ended`.
 CREATE TABLE weaver.closed_attempts (
     namespace text COLLATE "C" NOT NULL,
     run_id bigint NOT NULL,
@@ -156,7 +194,7 @@ CREATE TABLE weaver.closed_attempts (
     ended_at timestamptz NOT NULL,
     outcome text COLLATE "C" NOT NULL,
     error text,
-    CONSTRAINT closed_attempts_pkey PRIMARY KEY (namespace, run_id, attempt)
+    CONSTRAINT closed_attempts_pkey PRIMARY KEY (run_id, attempt)
 );
 
 -- Unique keys; they outlive their run (G8).
@@ -303,21 +341,3 @@ CREATE TABLE weaver.job_run_logs (
 );
 CREATE INDEX job_run_logs_at ON weaver.job_run_logs (at);
 
--- All runs, live and finished.
-CREATE VIEW weaver.all_job_runs AS
-    SELECT * FROM weaver.job_runs
-    UNION ALL
-    SELECT id, created_at, ready_at, retry_of, scheduled_for, expires_at, timeout_us, renewals, max_attempts, max_losses,
-        failures, losses, priority, scheduled, coalesce(updated_at, finished_at), first_started_at, finished_at,
-        lease_started_at, lease_expires_at, lease_ttl_us, leader_epoch, assigned_at, assigned_epoch,
-        continuation_check_deadline_at, version, attempt, executions, format, progress_fraction, lease_token, state, cause,
-        outcome, assigned_worker_id, continuation_state, namespace, queue, task_type, serial_key, idempotency_key,
-        job_definition_id, task_group_id, session_id, content_type, labels, retry, trace, progress_message,
-        last_error, log_ref, result, payload
-    FROM weaver.job_run_history;
-CREATE VIEW weaver.job_run_attempts AS
-    SELECT * FROM weaver.closed_attempts
-    UNION ALL
-    SELECT namespace, id, attempt, assigned_worker_id, version - 1, lease_started_at, finished_at, outcome,
-        CASE WHEN cause IN ('failed', 'timed_out', 'lost', 'handler') THEN last_error END
-    FROM weaver.all_job_runs WHERE outcome IS NOT NULL;

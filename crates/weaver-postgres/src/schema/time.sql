@@ -26,3 +26,10 @@ CREATE FUNCTION weaver.task_state(p_state text, p_scheduled boolean) RETURNS sma
         WHEN 'CANCELED' THEN {number(cancelled)}
     END)::smallint
 $$;
+
+-- The seed's word for a state. It depends on the cause only where it tells failed from timed out.
+CREATE FUNCTION weaver.state_word(p_state smallint, p_cause text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE p_state
+{state_words}
+    END
+$$;

@@ -4,12 +4,11 @@
 CREATE FUNCTION weaver.release(p_namespace text, p_token uuid, p_ids bigint[], p_format smallint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM weaver.retry(p_namespace, array_agg(r.id), array_agg(r.version::bigint),
-        array_agg(coalesce(r.leader_epoch, 0)), array_agg(NULL::bigint), array_agg('released'::text),
-        array_agg('released'::text), array_agg(r.failures::integer), array_agg(r.losses::integer),
-        array_agg(0::bigint), array_agg(NULL::text), p_format)
-    FROM weaver.job_runs r
-    WHERE r.lease_token = p_token AND r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.state = 'RUNNING'
+    PERFORM weaver.retry(p_namespace, array_agg(m.id), array_agg(l.version::bigint), array_agg(coalesce(l.epoch, 0)),
+        array_agg(p_token), array_agg(NULL::bigint), array_agg('released'::text), array_agg('released'::text), array_agg(0::bigint),
+        array_agg(NULL::text), p_format)
+    FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+    WHERE l.token = p_token AND l.namespace = p_namespace AND m.id = ANY (p_ids)
     HAVING count(*) > 0;
 END
 $$;
@@ -17,9 +16,7 @@ $$;
 -- A run as stored; equal text for equal bytes, whatever the session's settings.
 CREATE FUNCTION weaver.raw_run(p_namespace text, p_id bigint) RETURNS text LANGUAGE sql STABLE
     SET timezone = 'UTC' SET bytea_output = 'hex' SET extra_float_digits = 1 AS $$
-    SELECT to_jsonb(r)::text FROM weaver.job_runs r WHERE r.namespace = p_namespace AND r.id = p_id
-    UNION ALL
-    SELECT to_jsonb(r)::text FROM weaver.job_run_history r WHERE r.namespace = p_namespace AND r.id = p_id
+    SELECT to_jsonb(r)::text FROM weaver.all_job_runs r WHERE r.namespace = p_namespace AND r.id = p_id
 $$;
 
 -- Deletes a live or finished run with its attempts and logs if it is still stored as `p_expected`. Its unique keys stay (G8).
@@ -27,36 +24,52 @@ $$;
 CREATE FUNCTION weaver.discard(p_namespace text, p_id bigint, p_expected text, OUT answer text, OUT log_refs text[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_queue text;
-    v_state smallint;
+    v_run weaver.all_job_runs;
 BEGIN
-    PERFORM FROM weaver.job_runs r WHERE r.namespace = p_namespace AND r.id = p_id FOR UPDATE;
-    PERFORM FROM weaver.job_run_history r WHERE r.namespace = p_namespace AND r.id = p_id FOR UPDATE;
+    PERFORM weaver.lock_tasks(ARRAY[p_id]);
+    PERFORM FROM weaver.ended e WHERE e.id = p_id FOR UPDATE;
     answer := CASE weaver.raw_run(p_namespace, p_id) = p_expected
         WHEN true THEN 'removed' WHEN false THEN 'changed' ELSE 'missing' END;
     IF answer <> 'removed' THEN
         RETURN;
     END IF;
-    -- Required by the guards (`guard_triggers.sql`).
+    SELECT * INTO v_run FROM weaver.all_job_runs r WHERE r.id = p_id;
     INSERT INTO weaver.purges (what, live) VALUES (format('run %s/%s', p_namespace, p_id), true);
-    DELETE FROM weaver.job_runs r WHERE r.namespace = p_namespace AND r.id = p_id
-    RETURNING r.queue, weaver.task_state(r.state, r.scheduled) INTO v_queue, v_state;
-    IF NOT FOUND THEN
-        DELETE FROM weaver.job_run_history r WHERE r.namespace = p_namespace AND r.id = p_id
-        RETURNING r.queue, weaver.task_state(r.state, r.scheduled) INTO v_queue, v_state;
-    END IF;
-    DELETE FROM weaver.closed_attempts c WHERE c.namespace = p_namespace AND c.run_id = p_id;
-    WITH streams AS (
-        DELETE FROM weaver.streams s WHERE s.namespace = p_namespace AND s.run_id = p_id RETURNING s.name, s.log_ref
-    ), logs AS (
-        DELETE FROM weaver.job_run_logs l USING streams s WHERE l.namespace = p_namespace AND l.name = s.name
-    )
-    SELECT array_agg(log_ref) FILTER (WHERE log_ref IS NOT NULL) INTO log_refs FROM streams;
+    log_refs := weaver.forget(v_run);
+END
+$$;
+
+-- Deletes a task wherever it is, and takes it out of the counts.
+CREATE FUNCTION weaver.forget(p_run weaver.all_job_runs) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_state smallint := weaver.task_state(p_run.state, p_run.scheduled);
+BEGIN
+    PERFORM weaver.take_out(p_run.id, p_run.version, false);
+    DELETE FROM weaver.leases l WHERE l.first_id = p_run.id AND NOT l.is_shared;
     -- An invalid state was never counted.
     IF v_state IS NOT NULL THEN
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
             count_deltas)
-        VALUES (weaver.clock(), '{}', '{}', '{}', '{}', ARRAY[p_namespace], ARRAY[v_queue], ARRAY[v_state], ARRAY[-1]);
+        VALUES (weaver.clock(), '{}', '{}', '{}', '{}', ARRAY[p_run.namespace], ARRAY[p_run.queue], ARRAY[v_state], ARRAY[-1]);
     END IF;
+    RETURN weaver.remove_tasks(ARRAY[p_run.id]);
 END
+$$;
+
+-- Tasks that are in two places, or in one without a spec; at most `p_limit` of each kind.
+CREATE FUNCTION weaver.misplaced(p_limit bigint) RETURNS TABLE (namespace text, id bigint, problem text) LANGUAGE sql STABLE AS $$
+    (SELECT w.namespace, w.id, 'both waiting and ended' FROM weaver.ready w JOIN weaver.ended e ON e.id = w.id LIMIT p_limit)
+    UNION ALL
+    (SELECT w.namespace, w.id, 'both waiting and leased' FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+        JOIN weaver.ready w ON w.id = m.id WHERE m.id <> ALL (l.gone) LIMIT p_limit)
+    UNION ALL
+    (SELECT min(l.namespace), m.id, 'in two leases' FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+        WHERE m.id <> ALL (l.gone) AND (NOT l.is_shared OR NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id))
+        GROUP BY m.id HAVING count(*) > 1 LIMIT p_limit)
+    UNION ALL
+    (SELECT w.namespace, w.id, 'waiting without a row in tasks' FROM weaver.ready w
+        WHERE NOT EXISTS (SELECT FROM weaver.tasks s WHERE s.id = w.id) LIMIT p_limit)
+    UNION ALL
+    (SELECT e.namespace, e.id, 'ended without a row in tasks' FROM weaver.ended e
+        WHERE NOT EXISTS (SELECT FROM weaver.tasks s WHERE s.id = e.id) LIMIT p_limit)
 $$;

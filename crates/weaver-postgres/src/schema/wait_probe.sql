@@ -16,7 +16,7 @@ BEGIN
         SELECT FROM unnest(v_open) AS q (name)
         CROSS JOIN generate_series(0, 9) AS p (number)
         CROSS JOIN LATERAL (
-            SELECT FROM weaver.job_runs r
+            SELECT FROM weaver.ready r
             WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
                 AND {wanted(p_fragile::integer)} AND {leasable(v_now)}
             ORDER BY r.ready_at, r.id
@@ -29,9 +29,9 @@ BEGIN
     FROM unnest(v_open) AS q (name)
     CROSS JOIN generate_series(0, 9) AS p (number)
     CROSS JOIN LATERAL (
-        SELECT r.ready_at FROM weaver.job_runs r
+        SELECT r.ready_at FROM weaver.ready r
         WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
-            AND r.state IN ({waiting}) AND NOT {is_due(r.ready_at, v_now)}
+            AND NOT {is_due(r.ready_at, v_now)}
             AND r.format BETWEEN 1 AND p_format AND (p_skip IS NULL OR r.id <> ALL (p_skip))
         ORDER BY r.ready_at, r.id
         LIMIT 1

@@ -35,7 +35,10 @@ impl Schema {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { name: format!("test_{}_{number}", weaver_testkit::services::process_key()), server: Shared::server() }
+        Self {
+            name: format!("test_{}_{number}", weaver_testkit::services::process_key()),
+            server: Shared::server(),
+        }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -134,8 +137,8 @@ impl TestStore for OnServer {
 
     async fn corrupt(&self, record: &CorruptedRecord, how: Corruption) -> bool {
         let text = match (record, how) {
-            (CorruptedRecord::Task(key), Corruption::Undecodable) => run(key, "retry = '{\"kind\": 7}'"),
-            (CorruptedRecord::Task(key), Corruption::UnknownFormat) => run(key, "format = 99"),
+            (CorruptedRecord::Task(key), Corruption::Undecodable) => undecodable(key),
+            (CorruptedRecord::Task(key), Corruption::UnknownFormat) => unknown_format(key),
             (CorruptedRecord::QueueSettings(namespace, queue), Corruption::Undecodable) => format!(
                 "UPDATE weaver.queues SET max_running = -1 WHERE namespace = '{namespace}' AND queue = '{queue}'"
             ),
@@ -155,16 +158,25 @@ impl TestStore for OnServer {
 /// The statements with the guards disabled: what another program or a broken disk may leave behind.
 pub(crate) fn past_guards(statements: &str) -> String {
     let guards = |verb: &str| {
-        let tables = ["job_runs", "job_run_history", "closed_attempts"];
+        let tables = ["tasks", "ready", "leases", "ended", "closed_attempts"];
         tables.map(|table| format!("ALTER TABLE weaver.{table} {verb} TRIGGER USER")).join("; ")
     };
     format!("{}; {statements}; {}", guards("DISABLE"), guards("ENABLE"))
 }
 
-fn run(key: &TaskKey, set: &str) -> String {
-    let (namespace, id) = (&key.namespace, key.id);
-    let update = |table: &str| {
-        format!("UPDATE weaver.{table} SET {set} WHERE namespace = '{namespace}' AND id = {id}")
-    };
-    format!("{}; {}", update("job_runs"), update("job_run_history"))
+fn undecodable(key: &TaskKey) -> String {
+    format!(
+        "UPDATE weaver.tasks SET retry = '{{\"kind\": 7}}' WHERE namespace = '{}' AND id = {}",
+        key.namespace, key.id
+    )
+}
+
+/// As a newer Weaver would have written it: a lease has the format of its tasks.
+fn unknown_format(key: &TaskKey) -> String {
+    let id = key.id;
+    format!(
+        "SELECT weaver.split_off({id}, l.token) FROM weaver.leases l WHERE {id} = ANY (l.ids); \
+         UPDATE weaver.tasks SET format = 99 WHERE id = {id}; UPDATE weaver.ready SET format = 99 WHERE id = {id}; \
+         UPDATE weaver.leases SET format = 99 WHERE first_id = {id} AND NOT is_shared"
+    )
 }

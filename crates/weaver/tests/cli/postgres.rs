@@ -151,7 +151,7 @@ impl Database {
     /// Writes by hand, past every trigger: what another program, or a broken disk, may leave.
     pub(crate) fn by_hand(&self, statement: &str) {
         let guards = |verb: &str| {
-            let tables = ["job_runs", "job_run_history"];
+            let tables = ["tasks"];
             tables.map(|table| format!("ALTER TABLE weaver.{table} {verb} TRIGGER USER")).join("; ")
         };
         let statement = format!("{}; {statement}; {}", guards("DISABLE"), guards("ENABLE"));
@@ -173,7 +173,7 @@ fn a_check_of_a_database_in_use_names_bad_rows_and_ends_as_for_damage() {
     let doctor = run("doctor").succeeded();
     assert!(doctor.contains("no unreadable records"), "{doctor}");
 
-    database.by_hand(&format!("UPDATE weaver.job_runs SET labels = '7' WHERE id = {id}"));
+    database.by_hand(&format!("UPDATE weaver.tasks SET labels = '7' WHERE id = {id}"));
     let definition =
         "INSERT INTO weaver.job_definitions (namespace, kind, id, version, created_at, updated_at, body)
         VALUES ('default', 'job_definition', 'nightly', 1, now(), now(), 'no schedule')";
@@ -207,23 +207,23 @@ fn doctor_reports_guards_that_are_disabled_or_missing_with_what_enables_them() {
     Run::of(place.command("store migrate --store").arg(database.url())).succeeded();
     assert!(doctor().succeeded().contains("all guard triggers exist"));
     let schema = &database.schema;
-    run(&format!("ALTER TABLE {schema}.job_runs DISABLE TRIGGER guard_move"));
+    run(&format!("ALTER TABLE {schema}.leases DISABLE TRIGGER guard_write"));
     run(&format!("ALTER TABLE {schema}.audit ENABLE TRIGGER guard_update"));
-    run(&format!("DROP TRIGGER guard_delete ON {schema}.job_run_history"));
+    run(&format!("DROP TRIGGER guard_write ON {schema}.ended"));
     let report = doctor().succeeded();
-    let enable = format!("ALTER TABLE {schema}.job_runs ENABLE ALWAYS TRIGGER guard_move;");
-    let create = "CREATE TRIGGER guard_delete AFTER DELETE";
-    for words in ["trigger guard_move of job_runs is disabled", "trigger guard_update of audit is disabled"] {
+    let enable = format!("ALTER TABLE {schema}.leases ENABLE ALWAYS TRIGGER guard_write;");
+    let create = "CREATE TRIGGER guard_write BEFORE INSERT";
+    for words in ["trigger guard_write of leases is disabled", "trigger guard_update of audit is disabled"] {
         assert!(report.contains(words), "{report}");
     }
     assert!(
-        report.contains("trigger guard_delete of job_run_history is missing") && report.contains(create),
+        report.contains("trigger guard_write of ended is missing") && report.contains(create),
         "{report}"
     );
     assert!(report.contains(&enable), "{report}");
     // What it says to do is enough.
     for trigger in weaver::postgres::guard_triggers(schema) {
-        if trigger.name == "guard_delete" && trigger.table == "job_run_history" {
+        if trigger.name == "guard_write" && trigger.table == "ended" {
             run(&trigger.create);
         }
         run(&trigger.enable);

@@ -11,7 +11,7 @@ fn a_bad_row_of_a_database_is_listed_and_purged_and_the_others_go_on() {
     let run = |arguments: &str| node.run(&database, arguments);
     let enqueue = || run("enqueue unhandled --queue mail --serial-key k").succeeded().trim().to_owned();
     let (bad, good) = (enqueue(), enqueue());
-    database.by_hand(&format!("UPDATE weaver.job_runs SET labels = '7' WHERE id = {bad}"));
+    database.by_hand(&format!("UPDATE weaver.tasks SET labels = '7' WHERE id = {bad}"));
     // A list skips it, and a request for it says why and what to do.
     let listed = run("tasks list --output json").json();
     assert_eq!(
