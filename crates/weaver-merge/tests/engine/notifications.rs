@@ -10,7 +10,7 @@ use weaver_merge::engine::{EngineError, EngineOptions, MergeEngine, QUEUE_KIND};
 use weaver_merge::notify::{Kind, Notifications};
 use weaver_merge::plan::Policy;
 
-use crate::harness::{Harness, engine, forges, keyring};
+use crate::harness::{Harness, engine, forges, options};
 use crate::hooked::HookedForges;
 
 #[tokio::test]
@@ -169,12 +169,7 @@ fn announcing(harness: &Harness) -> MergeEngine {
         command: Some("announce".into()),
         templates,
     };
-    let options = EngineOptions {
-        namespace: Namespace::default(),
-        policy: Policy::default(),
-        notifications,
-        keyring: keyring(),
-    };
+    let options = EngineOptions { notifications, ..options(Policy::default()) };
     let clock = Arc::new(harness.tasks.clock().clone());
     MergeEngine::new(harness.tasks.store(), forges(), clock, options)
 }

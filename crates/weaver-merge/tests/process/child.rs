@@ -9,15 +9,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weaver_core::clock::Clock;
-use weaver_core::name::Namespace;
 use weaver_core::ports::Store;
 use weaver_embedded::{EmbeddedStore, StoreError};
-use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
+use weaver_merge::check::{CHECK_QUEUE, CheckHandler};
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::{GitForge, GitForges};
 use weaver_merge::forge::{Forge, MergeRequest};
 use weaver_merge::keys::Keyring;
-use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 use weaver_postgres::{PostgresOptions, PostgresStore};
 use weaver_process::confine::ConfinerOptions;
@@ -25,6 +23,7 @@ use weaver_process::{Confiner, Isolation};
 use weaver_runtime::{LocalSource, Registry, Shutdown, SystemClock, Worker};
 use weaver_testkit::faults::{CallSite, Fault, FaultyStore, Plan, SkewedClock};
 
+use crate::harness;
 use crate::hooked::{Hook, HookedForges};
 
 /// Argument that makes this binary a merge queue process; its orders follow.
@@ -145,12 +144,7 @@ pub(crate) async fn open(store: &str, clock: &Arc<dyn Clock>) -> Arc<dyn Store> 
 
 pub(crate) fn options(key: &Path) -> EngineOptions {
     let policy = Policy { reconcile_every_s: 1, backoff_first_s: 1, ..Policy::default() };
-    EngineOptions {
-        namespace: Namespace::default(),
-        policy,
-        notifications: Notifications::default(),
-        keyring: Keyring::at(key, None),
-    }
+    EngineOptions { keyring: Keyring::at(key, None), ..harness::options(policy) }
 }
 
 /// Runs until idle, then prints the number of effects.
@@ -177,20 +171,15 @@ async fn process(orders: Orders) -> u64 {
         forges: Arc::new(GitForges::new(Arc::clone(&clock))),
         hook: Arc::clone(&life) as Arc<dyn Hook>,
     });
-    let check_options = CheckOptions {
-        directory: orders.checks,
-        path: std::env::var_os("PATH").unwrap(),
-        grace: Duration::from_millis(200),
-        // These tests' checks write down what they tested, outside of every sandbox.
-        isolation: Isolation {
-            confiner: Some(Arc::new(Confiner::new(
-                std::env::current_exe().unwrap(),
-                ConfinerOptions::default(),
-            ))),
-            ..Isolation::none()
-        },
-        cache: None,
+    // These tests' checks write down what they tested, outside of every sandbox.
+    let isolation = Isolation {
+        confiner: Some(Arc::new(Confiner::new(
+            std::env::current_exe().unwrap(),
+            ConfinerOptions::default(),
+        ))),
+        ..Isolation::none()
     };
+    let check_options = harness::check_options(orders.checks, isolation);
     let handler =
         CheckHandler::new(Arc::clone(&store), Arc::clone(&forges) as _, Arc::clone(&clock), check_options);
     let worker = Worker::builder(Arc::new(LocalSource::new(Arc::clone(&store))), Arc::clone(&clock))
