@@ -39,6 +39,15 @@ impl Plan {
         if self.detect_landing(seen, now)? || is_ready && matches!(seen.base, BaseSeen::Unreachable(_)) {
             return Ok(());
         }
+        // A task may exist without being recorded: the process that enqueued it was killed, or is about to
+        // enqueue it. Requesting it again finds or makes it, so that it can be cancelled.
+        let others = self.actions.len();
+        if let Some(id) = self.queue.current_entry().map(|entry| entry.id) {
+            self.request_runs(id)?;
+        }
+        if self.actions.len() > others {
+            return Ok(());
+        }
         // A queue that breaks an invariant can only be saved without its entries.
         let is_sound = self.queue.validate().is_ok();
         if is_sound && !self.queue.outbox.is_empty() {

@@ -162,7 +162,7 @@ async fn a_check_or_notification_that_could_not_run_is_retried_within_a_minute()
 }
 
 /// An engine that announces what happens by webhook and by command.
-fn announcing(harness: &Harness) -> MergeEngine {
+pub(crate) fn announcing(harness: &Harness) -> MergeEngine {
     let templates = [(Kind::Enqueued, "{change} is number {position}".to_owned())].into();
     let notifications = Notifications {
         webhook: Some("https://example.org/hook".into()),

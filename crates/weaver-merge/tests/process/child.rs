@@ -12,7 +12,8 @@ use weaver_core::clock::Clock;
 use weaver_core::ports::Store;
 use weaver_embedded::{EmbeddedStore, StoreError};
 use weaver_merge::check::{CHECK_QUEUE, CheckHandler};
-use weaver_merge::engine::{EngineOptions, MergeEngine};
+use weaver_merge::domain::{MergeError, QueueId, RemoveOptions};
+use weaver_merge::engine::{EngineError, EngineOptions, MergeEngine};
 use weaver_merge::forge::git::{GitForge, GitForges};
 use weaver_merge::forge::{Forge, MergeRequest};
 use weaver_merge::keys::Keyring;
@@ -63,6 +64,8 @@ pub(crate) struct Orders {
     pub(crate) dies: Option<(u64, When)>,
     /// Whether waits and change streams fail, so that it gets no wake-ups.
     pub(crate) without_wakeups: bool,
+    /// The queue that it removes, with its entries, once a check of it was started.
+    pub(crate) removes: Option<QueueId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,8 +201,17 @@ async fn process(orders: Orders) -> u64 {
         options(&orders.key),
     );
     let shutdown = Shutdown::new();
+    let removing = async {
+        if let Some(queue) = &orders.removes {
+            remove_while_checking(&engine, &observer, queue, &*clock).await;
+        }
+    };
     let work = async {
-        engine.run(until_idle(&observer, &*clock)).await;
+        let idle = async {
+            removing.await;
+            until_idle(&observer, &*clock).await;
+        };
+        engine.run(idle).await;
         shutdown.request();
     };
     tokio::join!(Box::pin(worker.run(shutdown.clone())), Box::pin(work));
@@ -211,10 +223,33 @@ async fn until_idle(engine: &MergeEngine, clock: &dyn Clock) {
     loop {
         let queues = engine.queues().await.unwrap();
         let is_done = |queue: &weaver_merge::domain::MergeQueue| {
-            queue.entries.is_empty() && queue.outbox.is_empty() && queue.stopping.is_empty()
+            let is_empty = queue.entries.is_empty() && queue.removal.is_none();
+            is_empty && queue.outbox.is_empty() && queue.stopping.is_empty()
         };
         if queues.iter().all(is_done) {
             return;
+        }
+        clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await;
+    }
+}
+
+/// An entry that is landing by then lands first.
+async fn remove_while_checking(
+    engine: &MergeEngine,
+    observer: &MergeEngine,
+    id: &QueueId,
+    clock: &dyn Clock,
+) {
+    let options = RemoveOptions { cancel_entries: true, by: None };
+    loop {
+        let queue = observer.get(id).await.unwrap().queue;
+        let checks = queue.entries.iter().flat_map(|entry| &entry.checks);
+        let has_check = checks.flat_map(|check| &check.runs).any(|run| run.task.is_some());
+        if has_check || queue.entries.is_empty() {
+            match engine.remove_queue(id, &options).await {
+                Err(EngineError::Merge(MergeError::Landing(_))) => {}
+                removed => return drop(removed.unwrap()),
+            }
         }
         clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await;
     }

@@ -60,16 +60,6 @@ impl Caller {
         self.identity.require(permission, namespace)
     }
 
-    /// Checks a permission of the role alone, before a namespace is known.
-    pub(crate) fn require_role(&self, permission: Permission) -> Result<(), Refusal> {
-        self.identity.require_role(permission)
-    }
-
-    /// Whether a namespace is in scope.
-    pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
-        self.identity.sees(namespace)
-    }
-
     /// Checks whether the caller may create a token with `may_exec`.
     pub(crate) fn require_granting_exec(&self) -> Result<(), Refusal> {
         self.identity.require_granting_exec()

@@ -128,8 +128,7 @@ impl Identity {
         ))
     }
 
-    /// Checks a permission of the role alone: for objects whose namespace must stay hidden from callers outside.
-    pub(crate) fn require_role(&self, permission: Permission) -> Result<(), Refusal> {
+    fn require_role(&self, permission: Permission) -> Result<(), Refusal> {
         if !permission.is_of(self.role) {
             return Err(role_lacks(self.role, permission));
         }

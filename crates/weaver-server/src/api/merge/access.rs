@@ -23,19 +23,17 @@ pub(super) async fn permitted(
     permission: Permission,
     queue: String,
 ) -> ApiResult<Permitted> {
-    // The role first: a role without the permission gets the same response for every name.
-    caller.require_role(permission)?;
     let id = named(queue)?;
     let queue = match state.merge.get(&id).await {
         Ok(stored) => stored.queue,
         // Its own namespace cannot be read.
-        Err(error) if error.is_unreadable() && !caller.sees(state.merge.namespace()) => {
+        Err(error) if error.is_unreadable() && !sees(caller, state.merge.namespace()) => {
             return Err(EngineError::NoQueue(id).into());
         }
         Err(error) => return Err(error.into()),
     };
     let namespace = state.merge.namespace_of(&queue).clone();
-    if !caller.sees(&namespace) {
+    if !sees(caller, &namespace) {
         return Err(EngineError::NoQueue(id).into());
     }
     caller.require(permission, &namespace)?;
@@ -44,10 +42,13 @@ pub(super) async fn permitted(
 
 /// The queues that the caller may see.
 pub(super) async fn visible(state: &AppState, caller: &Caller) -> ApiResult<Vec<MergeQueue>> {
-    caller.require_role(Permission::Read)?;
     let mut queues = state.merge.queues().await?;
-    queues.retain(|queue| caller.sees(state.merge.namespace_of(queue)));
+    queues.retain(|queue| sees(caller, state.merge.namespace_of(queue)));
     Ok(queues)
+}
+
+fn sees(caller: &Caller, namespace: &Namespace) -> bool {
+    caller.require(Permission::Read, namespace).is_ok()
 }
 
 /// The queue that a path names. A name that cannot be a document key is an unknown queue.
