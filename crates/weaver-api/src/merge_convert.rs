@@ -7,7 +7,8 @@ use weaver_merge::domain::{
     QueueId, Reason, Removal, RunOutcome, Status, Tally,
 };
 use weaver_merge::engine::{
-    Certificate, ChainExport, ChainReport, EntryDetail, Event, JournalEvent, LinkReport, MergeEngine, Verified,
+    Certificate, ChainExport, ChainReport, EntryDetail, Event, JournalEvent, LinkReport, MergeEngine,
+    Verified,
 };
 
 use crate as wire;

@@ -4,9 +4,7 @@ use weaver_core::name::Namespace;
 
 use super::commands::TRIES_MAX;
 use super::{EngineError, MergeEngine, read_config};
-use crate::domain::{
-    MergeError, MergeQueue, Oid, QueueId, RemoveOptions, Repository, branch_name_problem,
-};
+use crate::domain::{MergeError, MergeQueue, Oid, QueueId, RemoveOptions, Repository, branch_name_problem};
 use crate::forge::{Forge, ForgeError};
 
 /// Length of a queue's id, which is part of document keys.
@@ -129,7 +127,8 @@ impl MergeEngine {
     async fn refuse_second(&self, new: &MergeQueue) -> Result<(), EngineError> {
         let place = self.place(&new.repository).await;
         let others = self.queues().await?;
-        for other in others.iter().filter(|other| other.id != new.id && other.base_branch == new.base_branch) {
+        for other in others.iter().filter(|other| other.id != new.id && other.base_branch == new.base_branch)
+        {
             if self.place(&other.repository).await == place {
                 let is_ours = self.namespace_of(other) == self.namespace_of(new);
                 let queue: Option<QueueId> = is_ours.then(|| other.id.clone());

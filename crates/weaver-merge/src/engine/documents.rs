@@ -247,8 +247,9 @@ struct Wrapped<Q> {
 
 /// Decodes the body of a queue's document, plain or wrapped.
 pub(super) fn read_queue(body: &[u8]) -> Result<MergeQueue, serde_json::Error> {
-    serde_json::from_slice(body)
-        .or_else(|plain| serde_json::from_slice::<Wrapped<_>>(body).map_or(Err(plain), |found| Ok(found.queue)))
+    serde_json::from_slice(body).or_else(|plain| {
+        serde_json::from_slice::<Wrapped<_>>(body).map_or(Err(plain), |found| Ok(found.queue))
+    })
 }
 
 fn decode_queue(document: &Document) -> Result<MergeQueue, EngineError> {

@@ -8,7 +8,9 @@ use weaver_core::task::{Cause, TaskRecord, TaskState};
 use super::{EngineError, MergeEngine};
 use crate::check::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CONFIG_MAX_BYTES, CONFIG_PATH, MergeConfig};
-use crate::domain::{Check, CheckTarget, EntryId, MergeQueue, Oid, OnForeign, QueueEntry, RunOutcome, Status};
+use crate::domain::{
+    Check, CheckTarget, EntryId, MergeQueue, Oid, OnForeign, QueueEntry, RunOutcome, Status,
+};
 use crate::forge::{Forge, ForgeError};
 use crate::plan::{BaseSeen, CheckSet, Observations, PullRequestSeen, RunSeen};
 

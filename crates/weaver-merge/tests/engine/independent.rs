@@ -32,8 +32,7 @@ impl Site {
     async fn new(count: usize) -> Self {
         let clock = Arc::new(SystemClock::new());
         let store = Arc::new(InMemoryQueue::new(clock.clone()));
-        let engine =
-            MergeEngine::new(store.clone(), forges(), clock.clone(), options(Policy::default()));
+        let engine = MergeEngine::new(store.clone(), forges(), clock.clone(), options(Policy::default()));
         let mut repos = Vec::new();
         for number in 0..count {
             let repo =

@@ -61,7 +61,10 @@ async fn a_check_task_of_another_namespace_does_not_run_for_the_queue() {
         harness.tasks.drain(&harness.registry()).await;
         let ended = harness.tasks.store().get_tasks(&[key]).await.unwrap().remove(0).unwrap();
         assert_eq!(ended.state, TaskState::Dead, "{ended:?}");
-        assert!(ended.last_error.as_deref().unwrap().contains("no such merge queue: `demo:main`"), "{ended:?}");
+        assert!(
+            ended.last_error.as_deref().unwrap().contains("no such merge queue: `demo:main`"),
+            "{ended:?}"
+        );
     }
     harness.settle().await;
     harness.prove(&[]).await;

@@ -76,7 +76,11 @@ async fn entries_of_a_removed_queue_are_cancelled_and_their_running_checks_too()
     assert_eq!(refused, EngineError::Merge(MergeError::QueueRemoved(harness.queue.clone())));
     let refused = harness.engine.resume(&harness.queue).await.unwrap_err();
     assert_eq!(refused, EngineError::Merge(MergeError::QueueRemoved(harness.queue.clone())));
-    harness.engine.remove_queue(&harness.queue, &RemoveOptions::default()).await.expect("repeating is harmless");
+    harness
+        .engine
+        .remove_queue(&harness.queue, &RemoveOptions::default())
+        .await
+        .expect("repeating is harmless");
     harness.prove(&[]).await;
 }
 
@@ -299,7 +303,8 @@ async fn a_removal_that_is_interrupted_at_any_write_is_completed_or_was_not_begu
         let clock = Arc::new(harness.tasks.clock().clone());
         let store = Arc::new(FaultyStore::new(harness.tasks.store(), clock, plan));
         let dying = engine(store, forges(), &harness.tasks, Policy::default());
-        let is_whole = dying.remove_queue(&harness.queue, &with_entries()).await.is_ok_and(|it| it.is_removed());
+        let is_whole =
+            dying.remove_queue(&harness.queue, &with_entries()).await.is_ok_and(|it| it.is_removed());
         let is_begun = harness.state().await.removal.is_some();
         // Another process continues.
         harness.settle().await;

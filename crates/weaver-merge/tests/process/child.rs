@@ -176,10 +176,7 @@ async fn process(orders: Orders) -> u64 {
     });
     // These tests' checks write down what they tested, outside of every sandbox.
     let isolation = Isolation {
-        confiner: Some(Arc::new(Confiner::new(
-            std::env::current_exe().unwrap(),
-            ConfinerOptions::default(),
-        ))),
+        confiner: Some(Arc::new(Confiner::new(std::env::current_exe().unwrap(), ConfinerOptions::default()))),
         ..Isolation::none()
     };
     let check_options = harness::check_options(orders.checks, isolation);

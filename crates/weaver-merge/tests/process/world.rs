@@ -158,7 +158,7 @@ impl World {
                 assert!(matches!(word, "landed" | "queue_removed"), "{word}");
             }
             let (repo, queue, first) = (&self.repo, &self.queue, &self.first);
-            Proof { repo, engine, queue, first }.prove(&[]).await;
+            Proof { repo, engine, queue, first }.prove_record(&[]).await;
         });
         assert!(self.open_tasks().is_empty(), "{:?}", self.open_tasks());
     }

@@ -31,15 +31,22 @@ async fn a_queue_is_removed_with_its_entries_only_if_the_request_says_so() {
     delete(&bench, "?cancel_entries=perhaps").await.problem(400, "invalid_query");
     let removed = delete(&bench, "?cancel_entries=true").await.expect(200);
     let removal = &removed["removed"];
-    assert_eq!((&removal["by"], &removal["entries"], &removal["complete"]), (&json!("ada"), &json!(2), &json!(true)));
+    assert_eq!(
+        (&removal["by"], &removal["entries"], &removal["complete"]),
+        (&json!("ada"), &json!(2), &json!(true))
+    );
     assert_eq!(bench.server.get("/api/v1/merge/queues").await.expect(200)["items"], json!([]));
     bench.enqueue("a").await.problem(409, "merge_queue_removed");
     bench.server.post_empty(&format!("{QUEUE}/resume")).await.problem(409, "merge_queue_removed");
     bench.server.get(&format!("{QUEUE}/events")).await.problem(409, "merge_queue_removed");
     // Its past stays.
     let entries = bench.server.get(&format!("{QUEUE}/entries")).await.expect(200);
-    let reasons: Vec<&Value> =
-        entries["history"].as_array().expect("a list").iter().map(|entry| &entry["reason"]["reason"]).collect();
+    let reasons: Vec<&Value> = entries["history"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|entry| &entry["reason"]["reason"])
+        .collect();
     assert_eq!(reasons, ["queue_removed", "queue_removed"]);
     assert_eq!(bench.server.get(&format!("{QUEUE}/verify")).await.expect(200)["differences"], json!([]));
     bench.server.get(&format!("{QUEUE}/chain")).await.expect(200);
@@ -65,12 +72,13 @@ async fn a_running_check_ends_with_the_removal_of_its_queue() {
     let bench = Bench::checking(&script).await.with_queue().await.working();
     bench.branch("a", &[("a", "1\n")]);
     bench.enqueue("a").await.expect(201);
-    let pid = spawn_blocking(move || std::fs::read_to_string(fifo).expect("a pid")).await.expect("it is read");
+    let pid =
+        spawn_blocking(move || std::fs::read_to_string(fifo).expect("a pid")).await.expect("it is read");
     let tasks = bench.server.get("/api/v1/tasks").await.expect(200);
     let task = tasks["items"][0]["id"].as_str().expect("an id").to_owned();
     let removed = delete(&bench, "?cancel_entries=true").await.expect(200);
     assert_eq!(removed["removed"]["complete"], true, "{removed}");
-    let waited = bench.server.get(&format!("/api/v1/tasks/{task}/wait?wait_ms=20000")).await.expect(200);
+    let waited = bench.server.get(&format!("/api/v1/tasks/{task}/wait?timeout_ms=20000")).await.expect(200);
     assert_eq!(waited["task"]["state"], "cancelled", "{waited}");
     while Path::new("/proc").join(pid.trim()).exists() {
         tokio::task::yield_now().await;

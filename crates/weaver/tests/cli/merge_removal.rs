@@ -50,7 +50,8 @@ fn a_server_checks_and_lands_for_a_namespace_whose_tokens_alone_see_the_queue() 
     let server = Server::start(&place, "serve");
     server.run(&place, "merge add-repo project.git --namespace team-a").succeeded();
     let token = |namespaces: &str| {
-        let create = format!("tokens create {namespaces} --role producer --namespaces {namespaces} --output json");
+        let create =
+            format!("tokens create {namespaces} --role producer --namespaces {namespaces} --output json");
         server.run(&place, &create).json()["token"].as_str().expect("a token").to_owned()
     };
     let with = |token: &str, words: &str| {
@@ -58,7 +59,8 @@ fn a_server_checks_and_lands_for_a_namespace_whose_tokens_alone_see_the_queue() 
         Run::of(command.env("WEAVER_SERVER", &server.address).env("WEAVER_TOKEN", token))
     };
     let (ours, theirs) = (token("team-a"), token("team-b,default"));
-    with(&theirs, "enqueue --head one --queue project:main").failed(3, &["no such merge queue: `project:main`"]);
+    with(&theirs, "enqueue --head one --queue project:main")
+        .failed(3, &["no such merge queue: `project:main`"]);
     with(&theirs, "enqueue --head one").failed(3, &["no merge queue found"]);
     let landed = with(&ours, "enqueue --head one --wait").succeeded();
     assert!(landed.contains("landed") && landed.contains("namespace team-a"), "{landed}");
@@ -75,7 +77,8 @@ fn a_server_checks_and_lands_for_a_namespace_whose_tokens_alone_see_the_queue() 
     assert_eq!(server.stop().code, Some(0));
     let on_store = |words: &str| place.run(&format!("merge {words} --store ./weaver-data"));
     assert!(on_store("status").succeeded().contains("namespace `team-a`"));
-    on_store("add-repo project.git --name other --namespace team-b").failed(6, &["already has a merge queue"]);
+    on_store("add-repo project.git --name other --namespace team-b")
+        .failed(6, &["already has a merge queue"]);
     on_store("add-repo project.git --namespace team-b").failed(6, &["is taken"]);
     on_store("add-repo project.git --namespace weaver.internal").failed(6, &["reserved"]);
     on_store("add-repo project.git --namespace 'a/\u{1}'").failed(2, &["--namespace"]);

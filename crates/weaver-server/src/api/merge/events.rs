@@ -64,8 +64,7 @@ pub(crate) async fn stream_merge_events(
     let listening = Event::default().id(after.0.to_string()).comment("listening");
     let watch = Watch::new(state, caller, Permission::Read, namespace);
     let pending = VecDeque::from([listening]);
-    let reader =
-        Reader { watch, queue, stream, published, after, last_sent_at, pending, has_removal: false };
+    let reader = Reader { watch, queue, stream, published, after, last_sent_at, pending, has_removal: false };
     Ok(sse::stream("merge queue", reader))
 }
 

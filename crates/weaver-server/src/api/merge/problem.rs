@@ -83,7 +83,9 @@ fn refused(error: &MergeError) -> Problem {
             "open_entries",
             "wait until they have landed, or cancel them with it: --cancel-entries, `cancel_entries=true`",
         ),
-        MergeError::QueueRemoved(_) => ("merge_queue_removed", "add the repository again; its history continues"),
+        MergeError::QueueRemoved(_) => {
+            ("merge_queue_removed", "add the repository again; its history continues")
+        }
         MergeError::NameTaken(_) => ("merge_queue_name_taken", "add the repository with another name"),
         MergeError::RepositoryTaken { .. } => {
             ("repository_taken", "use the queue that it has, or remove that one first")

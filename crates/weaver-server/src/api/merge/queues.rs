@@ -85,8 +85,7 @@ pub(crate) async fn remove_merge_queue(
     Name(queue): Name,
     Params(query): Params<RemoveMergeQuery>,
 ) -> ApiResult<Json<MergeQueue>> {
-    let Permitted { id, namespace, .. } =
-        permitted(&state, &caller, Permission::ManageMerge, queue).await?;
+    let Permitted { id, namespace, .. } = permitted(&state, &caller, Permission::ManageMerge, queue).await?;
     let by = Some(caller.name().to_owned());
     let options = RemoveOptions { cancel_entries: query.cancel_entries.unwrap_or(false), by };
     let removed = state.merge.remove_queue(&id, &options).await?;

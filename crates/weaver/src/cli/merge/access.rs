@@ -47,9 +47,7 @@ impl Access<'_> {
     pub(super) async fn queue(&self, queue: &str) -> Result<MergeQueue, Failure> {
         match self {
             Self::Server(remote) => Ok(remote.client.merge_queue(queue).await?),
-            Self::Store(engine, _) => {
-                Ok(convert::queue(&engine.get(&id(queue)).await?.queue, engine))
-            }
+            Self::Store(engine, _) => Ok(convert::queue(&engine.get(&id(queue)).await?.queue, engine)),
         }
     }
 

@@ -116,11 +116,13 @@ impl Side {
         let forges = Arc::new(forges(config, clock));
         let handler = CheckHandler::new(Arc::clone(store), forges, Arc::clone(clock), options);
         let registry = worker::with_built_in(Registry::new().handler(handler), config, clock)?;
-        let (source, grace) = (Arc::new(LocalSource::new(Arc::clone(store))), config.span(keys::WORKER_GRACE));
+        let (source, grace) =
+            (Arc::new(LocalSource::new(Arc::clone(store))), config.span(keys::WORKER_GRACE));
         let verify_every = config.span(keys::MERGE_VERIFY_EVERY);
         let side = Self { engine, source, registry, grace, clock: Arc::clone(clock), verify_every };
         // What cannot be built is refused at the start; the namespace makes no difference.
-        side.worker(side.engine.namespace()).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        side.worker(side.engine.namespace())
+            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         Ok(side)
     }
 
