@@ -127,7 +127,7 @@ struct OldQueue {
 }
 
 #[tokio::test]
-async fn an_older_version_cannot_read_and_so_not_overwrite_a_queue_with_a_namespace_or_a_removal() {
+async fn an_older_version_cannot_read_a_queue_with_a_namespace_or_a_removal() {
     let harness = Harness::new().await;
     let key = DocumentKey::new(Namespace::default(), QUEUE_KIND, harness.queue.0.clone());
     let body = async || harness.tasks.store().get_document(&key).await.unwrap().unwrap().body;

@@ -261,7 +261,7 @@ async fn a_node_with_an_older_view_does_not_bring_a_removed_queue_back() {
 }
 
 #[tokio::test]
-async fn a_running_engine_stops_reconciling_a_removed_queue_and_takes_it_up_when_added_again() {
+async fn a_running_engine_takes_up_a_queue_that_was_removed_and_added_again() {
     let harness = Harness::new().await;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let drive = async {

@@ -155,7 +155,7 @@ impl World {
                     EntryOutcome::Landed => "landed",
                     EntryOutcome::Removed(reason) => reason.word(),
                 };
-                assert!(matches!(word, "landed" | "queue_removed"), "{word}");
+                assert!(matches!(word, "landed" | "checks_failed" | "queue_removed"), "{word}");
             }
             let (repo, queue, first) = (&self.repo, &self.queue, &self.first);
             Proof { repo, engine, queue, first }.prove_record(&[]).await;

@@ -38,7 +38,7 @@ fn a_full_queue_is_removed_in_steps_that_fit_its_document() {
 }
 
 #[test]
-fn a_removal_is_complete_only_after_its_notices_are_published_and_its_checks_cancelled() {
+fn a_removal_is_complete_once_its_notices_are_published_and_its_checks_cancelled() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.step();
     scene.step();
