@@ -7,8 +7,14 @@ use tokio::task::JoinSet;
 use weaver_core::clock::Clock;
 use weaver_core::name::Namespace;
 use weaver_core::queue::memory::InMemoryQueue;
+use weaver_merge::domain::{QueueId, RemoveOptions};
+use weaver_merge::engine::{EngineOptions, MergeEngine};
+use weaver_merge::forge::git::GitForges;
+use weaver_merge::keys::Keyring;
+use weaver_merge::notify::Notifications;
+use weaver_merge::plan::Policy;
 use weaver_runtime::SystemClock;
-use weaver_server::api::ApiLimits;
+use weaver_server::api::{ApiLimits, AppState};
 use weaver_server::security::{NamespaceScope, NewToken, Role, TokenText, Tokens};
 
 use crate::merge_bench::CONFIG;
@@ -99,6 +105,18 @@ impl Teams {
             published.changed().await.expect("the engine is there");
         }
     }
+}
+
+/// The engine of another node on the same store.
+fn other_node(state: &AppState) -> MergeEngine {
+    let options = EngineOptions {
+        namespace: state.merge.namespace().clone(),
+        policy: Policy::default(),
+        notifications: Notifications::default(),
+        keyring: Keyring::ephemeral(),
+    };
+    let forges = Arc::new(GitForges::new(Arc::clone(&state.clock)));
+    MergeEngine::new(Arc::clone(&state.store), forges, Arc::clone(&state.clock), options)
 }
 
 async fn create(tokens: &Tokens, role: Role, namespaces: NamespaceScope) -> TokenText {
@@ -257,18 +275,17 @@ async fn a_removed_queue_ends_its_streams_and_what_another_namespace_adds_is_not
     let headers = format!("{}Last-Event-ID: 0\r\n", bearer(&reader));
     let mut events = teams.server.events(&path, &headers).await;
     assert_eq!(events.data().await.name, "queue_entry_added");
-    let queue = format!("{QUEUES}/{HIDDEN}");
-    teams
-        .send(&teams.admin, "DELETE", &format!("{queue}?cancel_entries=true"), &Value::Null)
-        .await
-        .expect(200);
-    teams.add(&teams.admin, json!({ "namespace": "team-b" })).await.expect(201);
-    teams
-        .send(&teams.admin, "POST", &format!("{queue}/entries"), &json!({ "change": "good" }))
-        .await
-        .expect(201);
-    teams.server.state.merge.reconcile_all().await.expect("it is published");
+    // Another node does the rest, so that the reader finds all of it at its next poll.
+    let id = QueueId(HIDDEN.to_owned());
+    let other = other_node(&teams.server.state);
+    let options = RemoveOptions { cancel_entries: true, by: None };
+    let removed = other.remove_queue(&id, &options).await.expect("it is removed");
+    let team_b = Namespace::new("team-b").expect("a name");
+    other.add_queue_in(&team_b, removed.repository, "main", |_| true).await.expect("it is added");
+    other.enqueue(&id, "good", 5).await.expect("an entry");
+    other.reconcile_all().await.expect("it is published");
     let names = [events.data().await.name, events.data().await.name, events.data().await.name];
     assert_eq!(names, ["queue_entry_removed", "queue_removed", "end"]);
+    let queue = format!("{QUEUES}/{HIDDEN}");
     teams.get(&reader, &queue).await.problem(404, "merge_queue_not_found");
 }

@@ -30,7 +30,7 @@ pub(crate) fn working(state: &AppState, repo: &Repo) -> JoinSet<()> {
     let worker = Worker::builder(source, Arc::clone(&state.clock))
         .registry(Registry::new().handler(handler))
         .queues([CHECK_QUEUE])
-        .namespaces(["*"])
+        .namespaces(["default", "team-a"])
         .build()
         .expect("its settings are sound");
     running.spawn(async move {
