@@ -268,8 +268,8 @@ pub struct MergeCheck {
     /// As in the configuration on the base branch.
     pub name: String,
     /// `open`, `passed`, `reused` (the same tree passed before), `flaky` (passed when repeated), `failed`,
-    /// `unusable` (the candidate cannot be checked out), `broken_base` (fails on the base alone too) or `gave_up`
-    /// (could not be run to its end).
+    /// `unusable` (the candidate cannot be checked out), `broken_base` (fails on the base alone too) or
+    /// `gave_up` (could not be run to its end).
     pub conclusion: String,
     /// In the order they were requested.
     pub runs: Vec<MergeRun>,

@@ -126,8 +126,8 @@ pub enum MergeError {
     /// The queue is being removed, or was.
     #[error("merge queue `{0}` was removed; add its repository again with `weaver merge add-repo`")]
     QueueRemoved(QueueId),
-    /// The id belongs to a queue of another repository or namespace, which may have been removed. Says no more:
-    /// the caller may not be allowed to see that queue.
+    /// The id belongs to a queue of another repository or namespace, which may have been removed. Says no
+    /// more: the caller may not be allowed to see that queue.
     #[error("the name of merge queue `{0}` is taken; add the repository with another `--name`")]
     NameTaken(QueueId),
     /// The branch of this repository has a queue.

@@ -63,8 +63,8 @@ pub struct MergeQueue {
     /// Consecutive entries that a hook declined with the same text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declines: Option<Declines>,
-    /// Access namespace: permissions are checked there, and its tasks are there. None for the namespace of the
-    /// engine, where all documents are.
+    /// Access namespace: permissions are checked there, and its tasks are there. None for the namespace of
+    /// the engine, where all documents are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Namespace>,
     /// Set while the queue is being removed, and after.

@@ -5,10 +5,12 @@
 //! ```
 //!
 //! The mark is stored first. Then entries are cancelled, their tasks stopped and every notice published; the
-//! last write completes the removal. A process that dies in between leaves the mark, and any engine continues.
+//! last write completes the removal. A process that dies in between leaves the mark, and any engine
+//! continues.
 //!
-//! The document stays: its version only grows, so that a process with an older view cannot write to a queue of
-//! the same name that was added later. Entry numbers, statistics and the head of the signed chain continue there.
+//! The document stays: its version only grows, so that a process with an older view cannot write to a queue
+//! of the same name that was added later. Entry numbers, statistics and the head of the signed chain continue
+//! there.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
@@ -47,8 +49,8 @@ impl MergeQueue {
     /// or its repository no longer exists: then a ready entry cannot land either.
     ///
     /// # Errors
-    /// [`MergeError::OpenEntries`], or [`MergeError::Landing`] if an entry passed its checks: a process may be
-    /// moving the base right now.
+    /// [`MergeError::OpenEntries`], or [`MergeError::Landing`] if an entry passed its checks: a process may
+    /// be moving the base right now.
     pub fn begin_removal(
         &mut self,
         options: &RemoveOptions,

@@ -122,8 +122,8 @@ impl MergeEngine {
         Ok(self.get(&new.id).await?.queue)
     }
 
-    /// Two queues for one branch would take each other's landings for changes from outside; and one of another
-    /// namespace would let its producers land there.
+    /// Two queues for one branch would take each other's landings for changes from outside; and one of
+    /// another namespace would let its producers land there.
     async fn refuse_second(&self, new: &MergeQueue) -> Result<(), EngineError> {
         let place = self.place(&new.repository).await;
         let others = self.queues().await?;
@@ -146,8 +146,8 @@ impl MergeEngine {
     }
 }
 
-/// Whether the past of a removed queue is that of the repository that is added. A base that was rewound in the
-/// same place is: the queue then pauses, and names what is missing.
+/// Whether the past of a removed queue is that of the repository that is added. A base that was rewound in
+/// the same place is: the queue then pauses, and names what is missing.
 async fn continues(
     forge: &dyn Forge,
     removed: &MergeQueue,

@@ -68,8 +68,8 @@ impl MergeDocuments {
             .transpose()
     }
 
-    /// All queues of a namespace that are not removed, by id. An unreadable document is skipped and logged, so that it does not
-    /// stop other queues; [`load`](Self::load) reports what is wrong with it.
+    /// All queues of a namespace that are not removed, by id. An unreadable document is skipped and logged,
+    /// so that it does not stop other queues; [`load`](Self::load) reports what is wrong with it.
     pub async fn list(&self, namespace: &Namespace) -> Result<Vec<MergeQueue>, EngineError> {
         let (mut queues, mut cursor) = (Vec::new(), None);
         loop {
@@ -238,8 +238,9 @@ fn link_key(namespace: &Namespace, queue: &QueueId, id: &LinkId) -> DocumentKey 
     DocumentKey::new(namespace.clone(), LINK_KIND, format!("{queue}/{:010}-{hash}", id.sequence))
 }
 
-/// A queue with fields that older versions do not know. They would drop these with their next write: the queue
-/// would lose its access namespace, or come back from its removal. They cannot read this, so they leave it alone.
+/// A queue with fields that older versions do not know. They would drop these with their next write: the
+/// queue would lose its access namespace, or come back from its removal. They cannot read this, so they leave
+/// it alone.
 #[derive(Serialize, Deserialize)]
 struct Wrapped<Q> {
     queue: Q,

@@ -6,11 +6,11 @@ use crate::domain::{MergeQueue, QueueId, RemoveOptions};
 use crate::forge::ForgeError;
 
 impl MergeEngine {
-    /// Removes a queue: cancels its entries and their tasks, and publishes what is left to publish. Its history,
-    /// journal and signed chain stay readable. Repeating it is harmless.
+    /// Removes a queue: cancels its entries and their tasks, and publishes what is left to publish. Its
+    /// history and signed chain stay readable. Repeating it is harmless.
     ///
-    /// Returns the queue with its mark. If its removal is not complete (the store failed in between), any engine
-    /// completes it.
+    /// Returns the queue with its mark. If its removal is not complete (the store failed in between), any
+    /// engine completes it.
     ///
     /// # Errors
     /// [`MergeError::OpenEntries`](crate::domain::MergeError::OpenEntries) without `cancel_entries`, and

@@ -22,7 +22,8 @@ impl Plan {
             self.queue.outbox.push(notice);
             return Ok(());
         }
-        // Everything is published, and every check task is cancelled: its worker stops it, as after any cancel.
+        // Everything is published, and every check task is cancelled: its worker stops it, as after any
+        // cancel.
         if self.queue.outbox.is_empty() && !has_active_checks {
             removal.completed_at = Some(now);
             self.queue.stopping.clear();

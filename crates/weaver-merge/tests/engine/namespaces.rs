@@ -119,7 +119,8 @@ async fn a_removed_queue_moves_to_another_namespace_only_with_permission_in_its_
     assert_eq!(add(Some(team("a"))).await.unwrap().namespace, Some(team("b")));
 }
 
-/// The queue as a version reads it that knows no access namespaces and no removals: it ignores unknown fields.
+/// The queue as a version reads it that knows no access namespaces and no removals: it ignores unknown
+/// fields.
 #[derive(serde::Deserialize)]
 struct OldQueue {
     #[expect(dead_code, reason = "that it can be read is what counts")]

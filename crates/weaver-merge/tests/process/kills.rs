@@ -79,8 +79,8 @@ fn sweep(changes: &[(&str, &str)], when: When, wanted: usize) -> usize {
     effects
 }
 
-/// Removes the queue of two changes. The process that is started after a kill is asked again: the kill may have
-/// been before the removal was stored.
+/// Removes the queue of two changes. The process that is started after a kill is asked again: the kill may
+/// have been before the removal was stored.
 fn removed(when: When) {
     let changes = [("a", "a"), ("b", "b")];
     let whole = World::new(&changes);

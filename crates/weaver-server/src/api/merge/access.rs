@@ -15,8 +15,8 @@ pub(super) struct Permitted {
     pub(super) namespace: Namespace,
 }
 
-/// The queue that a path names. One of a namespace outside the caller's scope gives the same response as one that
-/// does not exist.
+/// The queue that a path names. One of a namespace outside the caller's scope gives the same response as one
+/// that does not exist.
 pub(super) async fn permitted(
     state: &AppState,
     caller: &Caller,

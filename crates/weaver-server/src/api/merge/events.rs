@@ -35,8 +35,8 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 ///
 /// Events are named `queue_entry_added`, `queue_entry_removed`, `pull_request_merged`, `base_moved_outside`,
 /// `queue_paused`, `queue_trouble` and `queue_removed`, and have a `MergeEvent` as data; `end` says why the
-/// stream ends. One may come twice: its `key` tells. Every event's id is its place: send it back as `Last-Event-ID` to go on from there, or 0 to
-/// begin with the first that is kept.
+/// stream ends. One may come twice: its `key` tells. Every event's id is its place: send it back as
+/// `Last-Event-ID` to go on from there, or 0 to begin with the first that is kept.
 #[utoipa::path(get, path = "/api/v1/merge/queues/{queue}/events", tag = "merge",
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100),
         ("last-event-id" = Option<String>, Header, description = "Continue after this event")),

@@ -23,8 +23,8 @@ use crate::problem::Problem;
 /// Add a merge queue for a base branch of a repository on the server's machine. An existing one is unchanged.
 ///
 /// The checks in its base branch are programs that the server runs: besides the role, the token needs
-/// `may_exec`. It must be for the queue's namespace and for the server's `merge.namespace`: which repositories of
-/// the machine a namespace may land on is decided for the whole installation.
+/// `may_exec`. It must be for the queue's namespace and for the server's `merge.namespace`: which
+/// repositories of the machine a namespace may land on is decided for the whole installation.
 #[utoipa::path(post, path = "/api/v1/merge/queues", tag = "merge", request_body = NewMergeQueue,
     responses((status = 201, description = "The queue", body = MergeQueue)))]
 pub(crate) async fn add_merge_queue(
@@ -49,7 +49,8 @@ pub(crate) async fn add_merge_queue(
     let base_branch = new.base_branch.as_deref().unwrap_or("main");
     let repository = Repository::at(new.location.clone(), new.name);
     state.merge.examine(&repository, base_branch).await.map_err(unusable)?;
-    // History and chain of a removed queue continue: only its own operators may give them to another namespace.
+    // History and chain of a removed queue continue: only its own operators may give them to another
+    // namespace.
     let may_continue = |old: &Namespace| caller.require(Permission::ManageMerge, old).is_ok();
     let mut queue = state.merge.add_queue_in(&namespace, repository, base_branch, may_continue).await?;
     if let Some(on_foreign) = new.on_foreign {
@@ -72,10 +73,10 @@ fn unusable(error: ForgeError) -> Problem {
     }
 }
 
-/// Remove a merge queue. Its history, events and signed chain stay readable, and continue if it is added again.
+/// Remove a merge queue. Its history and signed chain stay readable, and continue if it is added again.
 ///
-/// Open entries refuse the removal, or are cancelled with `cancel_entries`; their checks are stopped. An entry
-/// that passed its checks and is landing always refuses it. Repeating the request is harmless.
+/// Open entries refuse the removal, or are cancelled with `cancel_entries`; their checks are stopped. An
+/// entry that passed its checks and is landing always refuses it. Repeating the request is harmless.
 #[utoipa::path(delete, path = "/api/v1/merge/queues/{queue}", tag = "merge",
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100), RemoveMergeQuery),
     responses((status = 200, description = "The queue, with its removal", body = MergeQueue)))]

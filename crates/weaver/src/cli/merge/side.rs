@@ -84,8 +84,8 @@ pub(crate) fn key_file(config: &Config) -> PathBuf {
     }
 }
 
-/// An engine, and the workers for its checks: one for each namespace, from its first merge queue on. So tasks that
-/// a namespace has in the queue of the checks do not hold up the checks of another one.
+/// An engine, and the workers for its checks: one for each namespace, from its first merge queue on. So tasks
+/// that a namespace has in the queue of the checks do not hold up the checks of another one.
 pub(crate) struct Side {
     engine: MergeEngine,
     source: Arc<LocalSource>,
@@ -145,8 +145,8 @@ impl Side {
         tokio::join!(engine.run(closing.cancelled()), history, checks);
     }
 
-    /// Starts a worker for each namespace that has a merge queue, created here or by another node. It stays until
-    /// the end: tasks of a queue that was removed may be left.
+    /// Starts a worker for each namespace that has a merge queue, created here or by another node. It stays
+    /// until the end: tasks of a queue that was removed may be left.
     async fn run_checks(&self, closing: &CancellationToken, shutdown: &Shutdown) {
         let mut changes = self.engine.changes();
         let every = Duration::from_secs(self.engine.policy().reconcile_every_s);
