@@ -115,7 +115,7 @@ impl MergeEngine {
     async fn added(&self, new: &MergeQueue) -> Result<MergeQueue, EngineError> {
         if let Err(taken) = self.refuse_second(new).await {
             let options = RemoveOptions { cancel_entries: true, by: None };
-            self.remove_queue(&new.id, &options).await?;
+            Box::pin(self.remove_queue(&new.id, &options)).await?;
             return Err(taken);
         }
         self.was_changed(&new.id);

@@ -21,7 +21,7 @@ impl MergeEngine {
         options: &RemoveOptions,
     ) -> Result<MergeQueue, EngineError> {
         self.mark_removed(id, options).await?;
-        match self.reconcile(id).await {
+        match Box::pin(self.reconcile(id)).await {
             Ok(_) | Err(EngineError::NoQueue(_)) => {}
             Err(problem) => {
                 tracing::warn!(queue = %id, %problem, "removal of the merge queue is not complete; retrying");

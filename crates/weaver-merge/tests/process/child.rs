@@ -205,10 +205,10 @@ async fn process(orders: Orders) -> u64 {
     };
     let work = async {
         let idle = async {
-            removing.await;
+            Box::pin(removing).await;
             until_idle(&observer, &*clock).await;
         };
-        engine.run(idle).await;
+        Box::pin(engine.run(idle)).await;
         shutdown.request();
     };
     tokio::join!(Box::pin(worker.run(shutdown.clone())), Box::pin(work));
