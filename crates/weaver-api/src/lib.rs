@@ -54,6 +54,7 @@
 //! | `GET /api/v1/merge/queues` | | [`MergeQueues`] |
 //! | `POST /api/v1/merge/queues` | [`NewMergeQueue`] | 201 [`MergeQueue`] |
 //! | `GET /api/v1/merge/queues/{queue}` | | [`MergeQueue`] |
+//! | `DELETE /api/v1/merge/queues/{queue}` | [`RemoveMergeQuery`] | [`MergeQueue`] |
 //! | `GET /api/v1/merge/queues/{queue}/events` | `Last-Event-ID` | `text/event-stream` of [`MergeEvent`]s |
 //! | `PUT /api/v1/merge/queues/{queue}/priority` | [`PutMergePriority`] | [`MergeQueue`] |
 //! | `POST /api/v1/merge/queues/{queue}/pause` | [`PauseMerge`] | [`MergeQueue`] |
@@ -100,6 +101,7 @@ mod merge_chain;
 pub mod merge_convert;
 mod merge_event;
 mod merge_reason;
+mod merge_removal;
 mod names;
 mod problem;
 mod quarantine;
@@ -144,6 +146,7 @@ pub use merge_chain::{
 };
 pub use merge_event::MergeEvent;
 pub use merge_reason::{MergeLanded, MergeReason};
+pub use merge_removal::{MergeRemoval, RemoveMergeQuery};
 pub use names::namespace_or_default;
 pub use problem::Problem;
 pub use quarantine::{Holds, QuarantinedRecord, RawTask, UnreadableCause};

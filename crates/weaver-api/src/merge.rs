@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::OnForeign;
 
-use super::{MergeChain, MergeReason};
+use super::{MergeChain, MergeReason, MergeRemoval};
 
 /// Creates the merge queue of a base branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,13 +27,18 @@ pub struct NewMergeQueue {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: Option<String>,
+    /// The access namespace: only tokens for it see the queue and its tasks; default: the server's
+    /// `merge.namespace`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1))]
+    pub namespace: Option<String>,
     /// What to do after a push to the base branch that did not come through the queue; if absent, the default
     /// of the repository's kind: on plain git, `pause`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_foreign: Option<OnForeign>,
 }
 
-/// Every merge queue of the installation.
+/// Every merge queue that the token may see.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeQueues {
@@ -47,6 +52,8 @@ pub struct MergeQueues {
 pub struct MergeQueue {
     /// `repository:branch`, in paths and on the command line.
     pub id: String,
+    /// Permissions are checked there, and the tasks of its checks are there.
+    pub namespace: String,
     /// The part of the id before the colon.
     pub repository: String,
     /// The repository's path on the server's machine.
@@ -68,7 +75,10 @@ pub struct MergeQueue {
     /// The head of its chain of landings; absent before the queue was first processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<MergeChain>,
-    /// Totals since the queue was created.
+    /// Set while the queue is being removed, and after. Lists leave out those whose removal is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<MergeRemoval>,
+    /// Totals since the queue was first created.
     pub stats: MergeStats,
 }
 
@@ -165,6 +175,8 @@ pub struct MergeEntries {
 pub struct MergeEntry {
     /// The id of its queue.
     pub queue: String,
+    /// The access namespace of its queue, where the tasks of its checks are.
+    pub namespace: String,
     /// Its number in the queue; numbers only grow.
     pub entry: u64,
     /// On plain git, the branch.
@@ -256,7 +268,8 @@ pub struct MergeCheck {
     /// As in the configuration on the base branch.
     pub name: String,
     /// `open`, `passed`, `reused` (the same tree passed before), `flaky` (passed when repeated), `failed`,
-    /// `broken_base` (fails on the base alone too) or `gave_up` (could not be run to its end).
+    /// `unusable` (the candidate cannot be checked out), `broken_base` (fails on the base alone too) or
+    /// `gave_up` (could not be run to its end).
     pub conclusion: String,
     /// In the order they were requested.
     pub runs: Vec<MergeRun>,
@@ -274,7 +287,7 @@ pub struct MergeRun {
     /// When it was requested.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub requested_at: Timestamp,
-    /// `passed`, `failed`, `timed_out` or `lost`; absent while it runs.
+    /// `passed`, `failed`, `unusable`, `timed_out` or `lost`; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     /// How it ended, with the end of its log.

@@ -1,25 +1,34 @@
 //! Converts the engine's merge queues to their wire types.
 
+use weaver_core::name::Namespace;
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
-    ChainHead, Check, CheckRun, CheckTarget, Conclusion, EntryOutcome, LandedChange, MergeQueue, OnForeign,
-    QueueEntry, QueueId, Reason, RunOutcome, Status, Tally,
+    ChainHead, Check, CheckRun, CheckTarget, Conclusion, EntryOutcome, LandedChange, MergeQueue, QueueEntry,
+    QueueId, Reason, Removal, RunOutcome, Status, Tally,
 };
 use weaver_merge::engine::{
-    Certificate, ChainExport, ChainReport, EntryDetail, Event, JournalEvent, LinkReport, Verified,
+    Certificate, ChainExport, ChainReport, EntryDetail, Event, JournalEvent, LinkReport, MergeEngine,
+    Verified,
 };
 
 use crate as wire;
 
-/// A queue, with its policy for foreign pushes.
-pub fn queue(queue: &MergeQueue, on_foreign: OnForeign) -> wire::MergeQueue {
+/// A queue, with the settings that it has from its engine.
+pub fn queue(queue: &MergeQueue, engine: &MergeEngine) -> wire::MergeQueue {
     let pause = |pause: &weaver_merge::domain::Pause| wire::MergePause {
         reason: pause.reason.clone(),
         since: pause.since,
         cause: pause.cause.word().to_owned(),
     };
+    let removal = |removal: &Removal| wire::MergeRemoval {
+        at: removal.requested_at,
+        by: removal.by.clone(),
+        entries: removal.entries as u64,
+        complete: removal.completed_at.is_some(),
+    };
     wire::MergeQueue {
         id: queue.id.0.clone(),
+        namespace: engine.namespace_of(queue).to_string(),
         repository: queue.repository.name.clone(),
         location: queue.repository.location.clone(),
         base_branch: queue.base_branch.clone(),
@@ -27,8 +36,9 @@ pub fn queue(queue: &MergeQueue, on_foreign: OnForeign) -> wire::MergeQueue {
         waiting: queue.entries.len() as u64,
         paused: queue.paused.as_ref().map(pause),
         created_at: queue.created_at,
-        on_foreign,
+        on_foreign: engine.on_foreign(queue),
         chain: queue.chain.as_ref().map(chain),
+        removed: queue.removal.as_ref().map(removal),
         stats: stats(&queue.tally),
     }
 }
@@ -99,8 +109,8 @@ fn stats(tally: &Tally) -> wire::MergeStats {
     }
 }
 
-/// An entry, in the queue or not.
-pub fn entry(queue: &QueueId, detail: &EntryDetail) -> wire::MergeEntry {
+/// An entry, in the queue or not; the namespace is its queue's.
+pub fn entry(queue: &QueueId, namespace: &Namespace, detail: &EntryDetail) -> wire::MergeEntry {
     let EntryDetail { entry, outcome, certificate } = detail;
     let (status, reason) = match outcome {
         None => (status(entry.status), None),
@@ -109,6 +119,7 @@ pub fn entry(queue: &QueueId, detail: &EntryDetail) -> wire::MergeEntry {
     };
     wire::MergeEntry {
         queue: queue.0.clone(),
+        namespace: namespace.to_string(),
         entry: entry.id.0,
         change: entry.pull_request.id.clone(),
         head: entry.pull_request.head.to_string(),
@@ -131,16 +142,13 @@ pub fn entry(queue: &QueueId, detail: &EntryDetail) -> wire::MergeEntry {
     }
 }
 
-/// The entries in the queue, and those that left it.
-pub fn entries(queue: &MergeQueue, history: &[EntryDetail]) -> wire::MergeEntries {
+/// The entries in the queue, and those that left it; the namespace is the queue's.
+pub fn entries(queue: &MergeQueue, namespace: &Namespace, history: &[EntryDetail]) -> wire::MergeEntries {
+    let waiting = |entry: &QueueEntry| EntryDetail { entry: entry.clone(), outcome: None, certificate: None };
     wire::MergeEntries {
-        waiting: queue.entries.iter().map(|entry| waiting(&queue.id, entry)).collect(),
-        history: history.iter().map(|detail| entry(&queue.id, detail)).collect(),
+        waiting: queue.entries.iter().map(|it| entry(&queue.id, namespace, &waiting(it))).collect(),
+        history: history.iter().map(|detail| entry(&queue.id, namespace, detail)).collect(),
     }
-}
-
-fn waiting(queue: &QueueId, entry: &QueueEntry) -> wire::MergeEntry {
-    self::entry(queue, &EntryDetail { entry: entry.clone(), outcome: None, certificate: None })
 }
 
 fn status(status: Status) -> wire::MergeStatus {
@@ -303,6 +311,11 @@ pub fn event(written: JournalEvent, at: Timestamp) -> wire::MergeEvent {
         Event::QueueFault { entry, problem } => {
             (shown.entry, shown.problem) = (Some(entry.0), Some(problem));
             "queue_trouble"
+        }
+        Event::QueueRemoved { by, entries } => {
+            let by = by.as_deref().unwrap_or("an operator");
+            shown.problem = Some(format!("removed by {by}; {entries} entries were cancelled"));
+            "queue_removed"
         }
     }
     .to_owned();

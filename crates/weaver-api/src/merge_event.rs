@@ -10,7 +10,7 @@ use super::{MergeCheck, MergeReason};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeEvent {
     /// `queue_entry_added`, `queue_entry_removed`, `pull_request_merged`, `base_moved_outside`,
-    /// `queue_paused` or `queue_trouble`.
+    /// `queue_paused`, `queue_trouble` or `queue_removed`, after which the stream ends.
     pub event: String,
     /// The id of the queue.
     pub queue: String,
@@ -40,7 +40,7 @@ pub struct MergeEvent {
     /// The tree that was tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
-    /// The error, why the queue paused, or what moved the base.
+    /// The error, why the queue paused, what moved the base, or who removed the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

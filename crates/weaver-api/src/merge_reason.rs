@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct MergeReason {
     /// `conflicted`, `checks_failed`, `unusable` (it cannot be checked out), `hook_declined`, `head_changed`,
     /// `invalid_config`, `already_merged`, `merged_outside`, `closed`, `branch_deleted`, `retargeted`,
-    /// `draft`, `trigger_removed` or `cancelled`.
+    /// `draft`, `trigger_removed`, `cancelled` or `queue_removed` (the queue was removed with its entries).
     pub reason: String,
     /// The conflicting files, the failed checks, the message of git or of a hook, the new head, or what is
     /// wrong with the configuration.

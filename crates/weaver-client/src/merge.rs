@@ -11,7 +11,7 @@ use crate::http::CALL_TIMEOUT;
 type Result<T> = std::result::Result<T, ClientError>;
 
 impl Client {
-    /// Every merge queue of the installation.
+    /// Every merge queue that the token may see.
     pub async fn merge_queues(&self) -> Result<wire::MergeQueues> {
         self.get(&["merge", "queues"], &()).await
     }
@@ -24,6 +24,15 @@ impl Client {
     /// A merge queue by its id.
     pub async fn merge_queue(&self, queue: &str) -> Result<wire::MergeQueue> {
         self.get(&["merge", "queues", queue], &()).await
+    }
+
+    /// Removes a merge queue; its history and its chain stay readable.
+    pub async fn remove_merge_queue(
+        &self,
+        queue: &str,
+        query: &wire::RemoveMergeQuery,
+    ) -> Result<wire::MergeQueue> {
+        self.http.delete(&path(&["merge", "queues", queue]), query).await
     }
 
     /// The entries in the queue, and the history of those that left it.

@@ -52,6 +52,8 @@ pub enum Kind {
     Paused,
     /// A step keeps failing and is retried.
     Error,
+    /// The queue was removed by an operator.
+    QueueRemoved,
 }
 
 impl Kind {
@@ -65,6 +67,7 @@ impl Kind {
             Self::Foreign => "foreign",
             Self::Paused => "paused",
             Self::Error => "error",
+            Self::QueueRemoved => "queue_removed",
         }
     }
 
@@ -77,6 +80,7 @@ impl Kind {
             Self::Merged => "`{change}` landed on `{base}`: {details}",
             Self::Foreign => "accepted a change of `{base}` outside the merge queue: {details}",
             Self::Paused => "the merge queue for `{base}` is paused: {details}",
+            Self::QueueRemoved => "the merge queue for `{base}` was removed: {details}",
             Self::Error => {
                 "entry {entry} of the merge queue for `{base}` keeps failing and is retried: {details}"
             }
@@ -166,6 +170,7 @@ fn describe(notice: &Notice) -> (Kind, Option<&QueueEntry>, String) {
                         format!("its branch was pushed to: {from} was enqueued, now it is at {to}"),
                     )
                 }
+                Reason::QueueRemoved => (Kind::Removed, "the queue itself was removed".to_owned()),
                 Reason::MergedOutside => {
                     (Kind::Removed, "merged into the base outside this queue, untested".to_owned())
                 }
@@ -178,6 +183,10 @@ fn describe(notice: &Notice) -> (Kind, Option<&QueueEntry>, String) {
         }
         Notice::Paused { reason } => (Kind::Paused, None, reason.clone()),
         Notice::Fault { message, .. } => (Kind::Error, None, message.clone()),
+        Notice::QueueRemoved { by, entries } => {
+            let by = by.as_deref().unwrap_or("an operator");
+            (Kind::QueueRemoved, None, format!("by {by}; {entries} entries were cancelled"))
+        }
     }
 }
 

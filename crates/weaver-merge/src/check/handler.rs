@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use weaver_core::clock::Clock;
-use weaver_core::name::TaskType;
+use weaver_core::name::{Namespace, TaskType};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::Store;
 use weaver_process::attempt::{self, StopSignal, ended_how};
@@ -35,6 +35,8 @@ const TAIL_MAX_BYTES: usize = 4 * 1024;
 /// Settings of the check handler, from the operator's configuration.
 #[derive(Debug, Clone)]
 pub struct CheckOptions {
+    /// Namespace of the merge queues' documents. The task of a check is in its queue's own.
+    pub namespace: Namespace,
     /// Parent of the checks' workspaces. Those of dead processes are removed. It may be shared by processes
     /// and world-writable: the directory for temporary files will do.
     pub directory: PathBuf,
@@ -87,10 +89,14 @@ impl CheckHandler {
     /// Finds the check to run; `Err` is the outcome of the task.
     async fn prepare(&self, payload: &CheckPayload, ctx: &Ctx) -> Result<Prepared, Outcome> {
         let retryable = |error: &dyn std::fmt::Display| Outcome::failed(error.to_string());
-        let namespace = &ctx.key().namespace;
+        let namespace = &self.options.namespace;
         let stored =
             self.documents.load(namespace, &payload.queue).await.map_err(|error| retryable(&error))?;
-        let Some(stored) = stored else {
+        // A task of another namespace must not show its readers a repository of this one.
+        let is_of_queue = |queue: &MergeQueue| {
+            queue.namespace.as_ref().unwrap_or(namespace) == &ctx.key().namespace && queue.removal.is_none()
+        };
+        let Some(stored) = stored.filter(|stored| is_of_queue(&stored.queue)) else {
             return Err(Outcome::fatal(format!("no such merge queue: `{}`", payload.queue)));
         };
         let forge = self.forges.open(&stored.queue.repository);

@@ -1,6 +1,8 @@
 //! Errors of the merge queue, by the seed's names.
 
-use super::{EntryId, Oid};
+use weaver_core::name::Namespace;
+
+use super::{EntryId, Oid, QueueId};
 
 /// Why a command on a queue was refused, or a step failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -118,4 +120,29 @@ pub enum MergeError {
     /// The queue has the maximum number of entries.
     #[error("the queue is full: {0} entries is the limit")]
     QueueFull(usize),
+    /// The queue has entries, and is not to be removed with them.
+    #[error("the queue has {0} open entries; wait until they have landed, or cancel them with the removal")]
+    OpenEntries(usize),
+    /// The queue is being removed, or was.
+    #[error("merge queue `{0}` was removed; add its repository again with `weaver merge add-repo`")]
+    QueueRemoved(QueueId),
+    /// The id belongs to a queue of another repository or namespace, which may have been removed. Says no
+    /// more: the caller may not be allowed to see that queue.
+    #[error("the name of merge queue `{0}` is taken; add the repository with another `--name`")]
+    NameTaken(QueueId),
+    /// The branch of this repository has a queue.
+    #[error("`{base_branch}` of this repository already has a merge queue{}", described(.queue.as_ref()))]
+    RepositoryTaken {
+        /// Name of the branch.
+        base_branch: String,
+        /// None if it is in another namespace: the caller may not be allowed to see it.
+        queue: Option<QueueId>,
+    },
+    /// The namespace is one of Weaver's own.
+    #[error("namespace `{0}` is reserved; choose one that does not begin with `weaver.`")]
+    ReservedNamespace(Namespace),
+}
+
+fn described(queue: Option<&QueueId>) -> String {
+    queue.map_or_else(|| " in another namespace".to_owned(), |queue| format!(", `{queue}`"))
 }

@@ -10,6 +10,7 @@
 //! enqueue.rs     adding a change, pinned to its head
 //! invariant.rs   invariants of a saved queue and of each transition
 //! outcome.rs     how an entry leaves; notices
+//! removal.rs     removing a queue, and adding it again
 //! duration_histogram.rs  turnaround and wait times
 //! error.rs       errors
 //! id.rs          identifiers
@@ -26,6 +27,7 @@ mod id;
 mod invariant;
 mod outcome;
 mod queue;
+mod removal;
 mod status;
 
 pub use branch::branch_name_problem;
@@ -41,4 +43,5 @@ pub use queue::{
     ENTRIES_MAX, MergeQueue, OnForeign, PASSED_MAX, PRIORITY_DEFAULT, PRIORITY_LOWEST, PassedTree, Pause,
     PauseCause, Repository, Tally,
 };
+pub use removal::{Removal, RemoveOptions};
 pub use status::{Edge, Status, TABLE};

@@ -58,6 +58,8 @@ pub enum Reason {
     TriggerRemoved,
     /// An operator cancelled it.
     Cancelled,
+    /// An operator removed the queue, with its open entries.
+    QueueRemoved,
 }
 
 impl Reason {
@@ -91,6 +93,7 @@ impl Reason {
             Self::Draft => "draft",
             Self::TriggerRemoved => "trigger_removed",
             Self::Cancelled => "cancelled",
+            Self::QueueRemoved => "queue_removed",
         }
     }
 }
@@ -169,5 +172,13 @@ pub enum Notice {
         entry: EntryId,
         /// The last error, for people.
         message: String,
+    },
+    /// The queue was removed; the last notice until it is added again.
+    QueueRemoved {
+        /// The authenticated subject or local user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Entries that were cancelled with it.
+        entries: usize,
     },
 }

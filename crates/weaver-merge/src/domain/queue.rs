@@ -5,11 +5,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use weaver_core::id::TaskId;
+use weaver_core::name::Namespace;
 use weaver_core::time::Timestamp;
 
 use super::{
     ChainHead, Declines, DurationHistogram, EntryId, EntryOutcome, ForeignMove, MergeError, Notice, Oid,
-    QueueEntry, QueueId, Reason, RunOutcome,
+    QueueEntry, QueueId, Reason, Removal, RunOutcome,
 };
 
 /// Entries of one queue: its document must hold them all.
@@ -62,6 +63,13 @@ pub struct MergeQueue {
     /// Consecutive entries that a hook declined with the same text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declines: Option<Declines>,
+    /// Access namespace: permissions are checked there, and its tasks are there. None for the namespace of
+    /// the engine, where all documents are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
+    /// Set while the queue is being removed, and after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removal: Option<Removal>,
 }
 
 /// What a queue does when its base is moved forward outside the queue.
@@ -187,6 +195,8 @@ impl MergeQueue {
             chain: None,
             on_foreign: None,
             declines: None,
+            namespace: None,
+            removal: None,
         }
     }
 

@@ -222,15 +222,25 @@ impl MergeEngine {
         queue: &MergeQueue,
         link: &crate::domain::LinkId,
     ) -> Result<(Option<Certificate>, Vec<String>), EngineError> {
-        let found = self.documents.link(&self.options.namespace, &queue.id, link).await?;
-        let Some(Fact::Landing { certificate }) =
-            found.and_then(|found| found.read().ok()).map(|link| link.fact)
-        else {
+        let Some(certificate) = self.certificate(queue, link).await? else {
             return Ok((None, vec![format!("link {} is missing", link.sequence)]));
         };
         let forge = self.forges.open(&queue.repository);
         // Whether the base still contains it is checked before the next landing.
         let differences = verify::audit(&*forge, &queue.base_branch, &certificate, None).await?;
-        Ok((Some(*certificate), differences))
+        Ok((Some(certificate), differences))
+    }
+
+    /// The signed certificate of a landing; `None` if its link is missing.
+    pub(super) async fn certificate(
+        &self,
+        queue: &MergeQueue,
+        link: &crate::domain::LinkId,
+    ) -> Result<Option<Certificate>, EngineError> {
+        let found = self.documents.link(&self.options.namespace, &queue.id, link).await?;
+        Ok(match found.and_then(|found| found.read().ok()).map(|link| link.fact) {
+            Some(Fact::Landing { certificate }) => Some(*certificate),
+            _ => None,
+        })
     }
 }

@@ -225,6 +225,7 @@ impl MergeEngine {
         accepted_by: &str,
     ) -> Result<ForeignMove, EngineError> {
         let stored = self.get(id).await?;
+        stored.queue.refuse_removed()?;
         let forge = self.forges.open(&stored.queue.repository);
         let refused = |problem: String| crate::domain::MergeError::NothingToAccept {
             commit: accept.to_string(),

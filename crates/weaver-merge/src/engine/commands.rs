@@ -3,14 +3,12 @@
 use super::{EngineError, EntryDetail, MergeEngine, VersionedQueue};
 use crate::domain::{
     EnqueueOptions, EntryId, MergeError, MergeQueue, Oid, OnForeign, OnPush, PRIORITY_LOWEST, QueueId,
-    Repository, branch_name_problem,
+    branch_name_problem,
 };
-use crate::forge::{Forge, ForgeError, MergeOutcome, MergeRequest};
+use crate::forge::{Forge, MergeOutcome, MergeRequest};
 
 /// Optimistic-concurrency retries of a command.
-const TRIES_MAX: usize = 32;
-/// Length of a queue's id, which is part of document keys.
-const NAME_MAX_BYTES: usize = 100;
+pub(super) const TRIES_MAX: usize = 32;
 
 /// Position of an enqueued change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,46 +37,6 @@ impl From<&str> for NewEntry {
 }
 
 impl MergeEngine {
-    /// Checks that a queue for this branch can work: git version, branch, hooks.
-    ///
-    /// # Errors
-    /// What is wrong and what to do.
-    pub async fn examine(&self, repository: &Repository, base_branch: &str) -> Result<(), ForgeError> {
-        self.forges.open(repository).examine(base_branch).await
-    }
-
-    /// Creates the queue of a base branch; an existing one is left unchanged.
-    pub async fn add_queue(
-        &self,
-        repository: Repository,
-        base_branch: &str,
-    ) -> Result<MergeQueue, EngineError> {
-        let invalid = |problem: String| {
-            MergeError::InvalidBaseBranch { base_branch: base_branch.to_owned(), problem }.into()
-        };
-        if let Some(problem) = branch_name_problem(base_branch) {
-            return Err(MergeError::InvalidBranchName { name: base_branch.to_owned(), problem }.into());
-        }
-        let now = self.clock.now();
-        let mut queue = MergeQueue::new(repository, base_branch, now);
-        let is_plain = |c: char| !c.is_control() && !c.is_whitespace();
-        if queue.id.0.len() > NAME_MAX_BYTES || !queue.id.0.chars().all(is_plain) {
-            let problem = format!("a queue id has at most {NAME_MAX_BYTES} bytes and no whitespace");
-            return Err(invalid(problem));
-        }
-        let forge = self.forges.open(&queue.repository);
-        let Some(tip) = forge.tip(base_branch).await? else {
-            return Err(invalid("no such branch; push it first".to_owned()));
-        };
-        super::read_config(&*forge, &tip).await?.map_err(invalid)?;
-        if self.documents.load(&self.options.namespace, &queue.id).await?.is_none() {
-            self.begin(&mut queue, tip, now).await?;
-        }
-        self.documents.create(&self.options.namespace, &queue).await?;
-        self.was_changed(&queue.id);
-        Ok(self.get(&queue.id).await?.queue)
-    }
-
     /// Enqueues a change, pinned to its current head.
     pub async fn enqueue(
         &self,
@@ -92,6 +50,7 @@ impl MergeEngine {
             return Err(MergeError::InvalidBranchName { name: new.change, problem }.into());
         }
         let stored = self.get(queue).await?;
+        stored.queue.refuse_removed()?;
         let forge = self.forges.open(&stored.queue.repository);
         let base_branch = stored.queue.base_branch.clone();
         let Some(mut state) = forge.change(&new.change, &base_branch).await? else {
@@ -177,12 +136,12 @@ impl MergeEngine {
         self.change(queue, resume).await
     }
 
-    /// All readable queues of the namespace, by id.
+    /// All readable queues, by id, with those that are being removed. Removed ones are left out.
     pub async fn queues(&self) -> Result<Vec<MergeQueue>, EngineError> {
         self.documents.list(&self.options.namespace).await
     }
 
-    /// A queue and its version.
+    /// A queue and its version, also if it was removed.
     ///
     /// # Errors
     /// [`EngineError::NoQueue`] if it does not exist.
@@ -219,6 +178,7 @@ impl MergeEngine {
     ) -> Result<T, EngineError> {
         for _ in 0..TRIES_MAX {
             let mut stored = self.get(id).await?;
+            stored.queue.refuse_removed()?;
             let mut next = stored.queue.clone();
             let answer = change(&mut next)?;
             if next == stored.queue || self.save(&mut stored, next).await? {

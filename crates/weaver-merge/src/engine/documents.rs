@@ -56,7 +56,7 @@ impl MergeDocuments {
         Self { store }
     }
 
-    /// Loads a queue; `None` if it does not exist.
+    /// Loads a queue, also a removed one; `None` if there was never one of that id.
     pub async fn load(
         &self,
         namespace: &Namespace,
@@ -64,18 +64,18 @@ impl MergeDocuments {
     ) -> Result<Option<VersionedQueue>, EngineError> {
         let found = self.store.get_document(&queue_key(namespace, id)).await?;
         found
-            .map(|document| Ok(VersionedQueue { queue: decode(&document)?, version: document.version }))
+            .map(|document| Ok(VersionedQueue { queue: decode_queue(&document)?, version: document.version }))
             .transpose()
     }
 
-    /// All queues of a namespace, by id. An unreadable document is skipped and logged, so that it does not
-    /// stop other queues; [`load`](Self::load) reports what is wrong with it.
+    /// All queues of a namespace that are not removed, by id. An unreadable document is skipped and logged,
+    /// so that it does not stop other queues; [`load`](Self::load) reports what is wrong with it.
     pub async fn list(&self, namespace: &Namespace) -> Result<Vec<MergeQueue>, EngineError> {
         let (mut queues, mut cursor) = (Vec::new(), None);
         loop {
             let page = self.store.list_documents(namespace, QUEUE_KIND, "", cursor, PAGE_MAX).await?;
             for document in &page.items {
-                queues.extend(readable(decode(document)));
+                queues.extend(readable(decode_queue(document)).filter(|queue| !queue.is_removed()));
             }
             cursor = page.next;
             if cursor.is_none() {
@@ -87,9 +87,7 @@ impl MergeDocuments {
     /// Creates a queue; false if it exists.
     pub async fn create(&self, namespace: &Namespace, queue: &MergeQueue) -> Result<bool, EngineError> {
         queue.validate()?;
-        self.put(&queue_key(namespace, &queue.id), queue, Expect::Absent)
-            .await
-            .map(|version| version.is_some())
+        self.put_queue(namespace, queue, Expect::Absent).await.map(|version| version.is_some())
     }
 
     /// Saves `next` if `stored` is still the current version, documents of its entries first; false on a
@@ -116,7 +114,7 @@ impl MergeDocuments {
             let expect = written.map_or(Expect::Absent, |written| Expect::Version(written.version));
             self.put(&entry_key, &detail, expect).await?;
         }
-        match self.put(&key, &next, Expect::Version(stored.version)).await? {
+        match self.put_queue(namespace, &next, Expect::Version(stored.version)).await? {
             Some(version) => {
                 *stored = VersionedQueue { queue: next, version };
                 Ok(true)
@@ -125,14 +123,28 @@ impl MergeDocuments {
         }
     }
 
-    /// Saves a corrupted queue without validation, to pause it.
+    /// Saves a corrupted queue without validation, to pause or remove it; false on a conflict.
     pub(super) async fn save_unchecked(
         &self,
         namespace: &Namespace,
         version: Version,
         next: &MergeQueue,
-    ) -> Result<(), EngineError> {
-        self.put(&queue_key(namespace, &next.id), next, Expect::Version(version)).await.map(drop)
+    ) -> Result<bool, EngineError> {
+        let saved = self.put_queue(namespace, next, Expect::Version(version)).await?;
+        Ok(saved.is_some())
+    }
+
+    async fn put_queue(
+        &self,
+        namespace: &Namespace,
+        queue: &MergeQueue,
+        expect: Expect,
+    ) -> Result<Option<Version>, EngineError> {
+        let key = queue_key(namespace, &queue.id);
+        if queue.namespace.is_none() && queue.removal.is_none() {
+            return self.put(&key, queue, expect).await;
+        }
+        self.put(&key, &Wrapped { queue }, expect).await
     }
 
     /// Loads the document of an entry.
@@ -226,11 +238,32 @@ fn link_key(namespace: &Namespace, queue: &QueueId, id: &LinkId) -> DocumentKey 
     DocumentKey::new(namespace.clone(), LINK_KIND, format!("{queue}/{:010}-{hash}", id.sequence))
 }
 
-fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, EngineError> {
-    serde_json::from_slice(&document.body).map_err(|error| EngineError::Unreadable {
-        what: format!("{} `{}`", document.key.kind, document.key.id),
-        problem: error.to_string(),
+/// A queue with fields that older versions do not know. They would drop these with their next write: the
+/// queue would lose its access namespace, or come back from its removal. They cannot read this, so they leave
+/// it alone.
+#[derive(Serialize, Deserialize)]
+struct Wrapped<Q> {
+    queue: Q,
+}
+
+/// Decodes the body of a queue's document, plain or wrapped.
+pub(super) fn read_queue(body: &[u8]) -> Result<MergeQueue, serde_json::Error> {
+    serde_json::from_slice(body).or_else(|plain| {
+        serde_json::from_slice::<Wrapped<_>>(body).map_or(Err(plain), |found| Ok(found.queue))
     })
+}
+
+fn decode_queue(document: &Document) -> Result<MergeQueue, EngineError> {
+    read_queue(&document.body).map_err(|error| unreadable(document, &error))
+}
+
+fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, EngineError> {
+    serde_json::from_slice(&document.body).map_err(|error| unreadable(document, &error))
+}
+
+fn unreadable(document: &Document, error: &serde_json::Error) -> EngineError {
+    let what = format!("{} `{}`", document.key.kind, document.key.id);
+    EngineError::Unreadable { what, problem: error.to_string() }
 }
 
 /// Skips an unreadable document of a list, so that it does not hide the others.
@@ -249,6 +282,9 @@ fn detail_of(notice: &Notice, certificates: &[Certificate]) -> Option<EntryDetai
             outcome: Some(outcome.clone()),
             certificate: certificates.iter().find(|certificate| certificate.entry == entry.id).cloned(),
         }),
-        Notice::Foreign { .. } | Notice::Paused { .. } | Notice::Fault { .. } => None,
+        Notice::Foreign { .. }
+        | Notice::Paused { .. }
+        | Notice::Fault { .. }
+        | Notice::QueueRemoved { .. } => None,
     }
 }

@@ -40,7 +40,7 @@ impl MergeEngine {
                     EngineError::Unreadable { what: key.clone(), problem: error.to_string() }
                 })?;
                 let task = task
-                    .namespace(&self.options.namespace)
+                    .namespace(self.namespace_of(queue))
                     .queue(CHECK_QUEUE)
                     .timeout(self.options.policy.check_timeout())
                     .max_attempts(RUN_ATTEMPTS)
@@ -52,7 +52,9 @@ impl MergeEngine {
                 Ok(ActionResult::Report(Report::Started { entry, candidate, check, number, task }))
             }
             Action::StopCheck { task } => {
-                match self.store.cancel(&TaskKey::new(self.options.namespace.clone(), task)).await {
+                match self.store.cancel(&TaskKey::new(self.namespace_of(queue).clone(), task)).await {
+                    // A removal is complete once no task is left to cancel: look again.
+                    Ok(()) if queue.removal.is_some() => Ok(ActionResult::Replan),
                     // It has ended or was purged: nothing to cancel.
                     Ok(()) | Err(Error::Refused { .. } | Error::NotFound { .. }) => Ok(ActionResult::Nothing),
                     Err(error) => Err(error.into()),

@@ -46,7 +46,7 @@ pub enum EngineError {
 
 impl EngineError {
     /// Whether a document exists but cannot be decoded, by the engine or by the store.
-    pub(super) fn is_unreadable(&self) -> bool {
+    pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable { .. } | Self::Store(weaver_core::error::Error::Damaged { .. }))
     }
 }

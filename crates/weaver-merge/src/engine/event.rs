@@ -82,6 +82,14 @@ pub enum Event {
         /// The last error, for people.
         problem: String,
     },
+    /// The queue was removed. Its journal continues if it is added again.
+    QueueRemoved {
+        /// The authenticated subject or local user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Entries that were cancelled with it.
+        entries: usize,
+    },
 }
 
 impl Event {
@@ -106,6 +114,7 @@ impl Event {
             }
             Notice::Paused { reason } => Self::QueuePaused { problem: reason.clone() },
             Notice::Fault { entry, message } => Self::QueueFault { entry: *entry, problem: message.clone() },
+            Notice::QueueRemoved { by, entries } => Self::QueueRemoved { by: by.clone(), entries: *entries },
         }
     }
 
@@ -132,6 +141,10 @@ impl Event {
                 ("paused", queue.paused.as_ref().map_or(0, |pause| pause.since.as_micros().unsigned_abs()))
             }
             Self::QueueFault { entry, .. } => ("trouble", entry.0),
+            Self::QueueRemoved { .. } => {
+                let at = queue.removal.as_ref().map_or(0, |removal| removal.requested_at.as_micros());
+                ("queue_removed", at.unsigned_abs())
+            }
         };
         format!("merge-notice:{}:{word}:{entry}", queue.id)
     }

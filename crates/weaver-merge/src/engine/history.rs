@@ -32,7 +32,7 @@ impl MergeEngine {
                     continue;
                 }
             };
-            for queue in queues.iter().filter(|queue| queue.chain.is_some()) {
+            for queue in queues.iter().filter(|queue| queue.chain.is_some() && queue.removal.is_none()) {
                 let place = places.entry(queue.id.clone()).or_default();
                 // A queue that cannot be read does not stop the others from being verified.
                 if let Err(problem) = self.verify_part(&queue.id, place).await {

@@ -11,6 +11,7 @@
 //!
 //! Entry documents are written before the queue that references them.
 
+mod add;
 mod certificate;
 mod chain;
 mod commands;
@@ -24,6 +25,7 @@ mod observe;
 mod publish;
 mod readable;
 mod rebuild;
+mod remove;
 mod run;
 mod shares;
 mod verify;
@@ -64,7 +66,7 @@ const ROUNDS_MAX: usize = 200;
 /// Settings of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Namespace of its documents and tasks.
+    /// Namespace of its documents, and of the tasks of queues without a namespace of their own.
     pub namespace: Namespace,
     /// Limits and intervals of the operator.
     pub policy: Policy,
@@ -74,7 +76,7 @@ pub struct EngineOptions {
     pub keyring: Keyring,
 }
 
-/// The merge queues of one namespace.
+/// The merge queues whose documents are in one namespace.
 #[derive(Clone)]
 pub struct MergeEngine {
     store: Arc<dyn Store>,
@@ -104,9 +106,14 @@ impl MergeEngine {
         Self { store, documents, forges, clock, options, changed, published, wakers, shares }
     }
 
-    /// Namespace of its documents and tasks.
+    /// Namespace of its documents, and of the tasks of queues without a namespace of their own.
     pub fn namespace(&self) -> &Namespace {
         &self.options.namespace
+    }
+
+    /// Access namespace of a queue: permissions are checked there, and its tasks are there.
+    pub fn namespace_of<'a>(&'a self, queue: &'a MergeQueue) -> &'a Namespace {
+        queue.namespace.as_ref().unwrap_or(&self.options.namespace)
     }
 
     /// Limits and intervals of the operator.
@@ -136,6 +143,8 @@ impl MergeEngine {
         for queue in queues {
             match self.reconcile_apart(&queue.id).await {
                 Ok(at) => wake_at = [wake_at, at].into_iter().flatten().min(),
+                // It was removed meanwhile.
+                Err(EngineError::NoQueue(_)) => {}
                 Err(error) => problems.push((queue.id, error)),
             }
         }
@@ -143,10 +152,14 @@ impl MergeEngine {
     }
 
     /// Advances a queue until it has to wait. Returns when to reconcile again at the latest.
+    ///
+    /// # Errors
+    /// [`EngineError::NoQueue`] if there is none, or it was removed.
     pub async fn reconcile(&self, id: &QueueId) -> Result<Option<Timestamp>, EngineError> {
         let mut is_changed = false;
         for _ in 0..ROUNDS_MAX {
             let round = match self.get(id).await {
+                Ok(stored) if stored.queue.is_removed() => Err(EngineError::NoQueue(id.clone())),
                 Ok(stored) => self.round(stored).await,
                 Err(error) => Err(error),
             };
@@ -176,6 +189,7 @@ impl MergeEngine {
 
     async fn round(&self, mut stored: VersionedQueue) -> Result<Round, EngineError> {
         if stored.queue.chain.is_none()
+            && stored.queue.removal.is_none()
             && stored.queue.validate().is_ok()
             && self.start_chain(&mut stored).await?
         {
@@ -229,7 +243,8 @@ impl MergeEngine {
                 crate::domain::MergeError::QueueCorrupted(broken.to_owned()).to_string(),
                 self.clock.now(),
             );
-            self.documents.save_unchecked(&self.options.namespace, stored.version, &next).await?;
+            // On a conflict, the next round pauses it.
+            let _ = self.documents.save_unchecked(&self.options.namespace, stored.version, &next).await?;
         }
         let mut stored = self.get(&stored.queue.id).await?;
         self.publish(&mut stored).await?;

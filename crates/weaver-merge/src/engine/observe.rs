@@ -8,16 +8,21 @@ use weaver_core::task::{Cause, TaskRecord, TaskState};
 use super::{EngineError, MergeEngine};
 use crate::check::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CONFIG_MAX_BYTES, CONFIG_PATH, MergeConfig};
-use crate::domain::{Check, CheckTarget, EntryId, MergeQueue, Oid, QueueEntry, RunOutcome, Status};
+use crate::domain::{
+    Check, CheckTarget, EntryId, MergeQueue, Oid, OnForeign, QueueEntry, RunOutcome, Status,
+};
 use crate::forge::{Forge, ForgeError};
 use crate::plan::{BaseSeen, CheckSet, Observations, PullRequestSeen, RunSeen};
 
 impl MergeEngine {
     pub(super) async fn observe(&self, queue: &MergeQueue) -> Result<Observations, EngineError> {
         let forge = self.forges.open(&queue.repository);
+        let ready = queue.current_entry().filter(|entry| entry.status == Status::Ready);
+        if queue.removal.is_some() && ready.is_none() {
+            return self.observe_tasks(queue, forge.on_foreign()).await;
+        }
         let mut base = base(&*forge, &queue.base_branch).await;
         let mut base_has_candidate = false;
-        let ready = queue.current_entry().filter(|entry| entry.status == Status::Ready);
         if let (BaseSeen::Tip { oid, .. }, Some(merged)) = (&base, ready.and_then(|entry| entry.merged())) {
             match forge.contains(oid, &merged.commit).await {
                 Ok(has) => base_has_candidate = has,
@@ -48,6 +53,24 @@ impl MergeEngine {
         })
     }
 
+    /// For a removal, which needs nothing of the repository: that may be gone.
+    async fn observe_tasks(
+        &self,
+        queue: &MergeQueue,
+        on_foreign: OnForeign,
+    ) -> Result<Observations, EngineError> {
+        Ok(Observations {
+            base: BaseSeen::Missing(queue.base_branch.clone()),
+            pull_requests: HashMap::new(),
+            base_has_candidate: false,
+            foreign: None,
+            on_foreign,
+            runs: self.runs(queue).await?,
+            is_active: false,
+            slots: 0,
+        })
+    }
+
     async fn runs(&self, queue: &MergeQueue) -> Result<HashMap<TaskId, RunSeen>, EngineError> {
         let mut tasks: Vec<(TaskId, Option<CheckPayload>)> = Vec::new();
         for entry in &queue.entries {
@@ -57,7 +80,7 @@ impl MergeEngine {
             }
         }
         tasks.extend(queue.stopping.iter().map(|task| (*task, None)));
-        let key = |(id, _): &(TaskId, _)| TaskKey::new(self.options.namespace.clone(), *id);
+        let key = |(id, _): &(TaskId, _)| TaskKey::new(self.namespace_of(queue).clone(), *id);
         let keys: Vec<TaskKey> = tasks.iter().map(key).collect();
         let records = self.store.get_tasks(&keys).await?;
         let seen = |((id, expected), record): ((TaskId, Option<CheckPayload>), &Option<TaskRecord>)| {

@@ -19,7 +19,9 @@ impl MergeEngine {
         }
         let mut next = stored.queue.clone();
         next.outbox.retain(|notice| !notices.contains(notice));
-        for problem in problems {
+        // A queue that is being removed lands nothing more.
+        let is_live = next.removal.is_none();
+        for problem in problems.into_iter().filter(|_| is_live) {
             next.pause(problem, self.clock.now());
         }
         // On a conflict, the remaining notices are published again. A corrupted queue keeps its outbox until
@@ -43,7 +45,14 @@ impl MergeEngine {
             match (outcome, link) {
                 (EntryOutcome::Landed, Some(link)) => {
                     let differences;
-                    (certificate, differences) = self.audit_landing(queue, link).await?;
+                    (certificate, differences) = match self.audit_landing(queue, link).await {
+                        // The repository of a queue that is being removed may be gone.
+                        Err(EngineError::Forge(error)) if queue.removal.is_some() => {
+                            tracing::warn!(queue = %queue.id, %error, "the last landing was not audited");
+                            (self.certificate(queue, link).await?, Vec::new())
+                        }
+                        audited => audited?,
+                    };
                     problem = (!differences.is_empty())
                         .then(|| format!("what landed is not what was tested: {}", differences.join("; ")));
                 }
@@ -51,7 +60,12 @@ impl MergeEngine {
                 (EntryOutcome::Landed, None) => certificate = Certificate::of(queue, entry, None),
                 (EntryOutcome::Removed(_), _) => {
                     let forge = self.forges.open(&queue.repository);
-                    forge.clear_trigger(&entry.pull_request.id).await?;
+                    match forge.clear_trigger(&entry.pull_request.id).await {
+                        Err(error) if queue.removal.is_some() => {
+                            tracing::warn!(queue = %queue.id, %error, "the trigger of a change stays");
+                        }
+                        cleared => cleared?,
+                    }
                 }
             }
             // The final document: other processes may have written one for a queue that was not saved.
@@ -67,7 +81,7 @@ impl MergeEngine {
         let stream = event_stream(&self.options.namespace, &queue.id);
         self.store.append_entries(&stream, &[body.into()]).await?;
         self.published.send_modify(|count| *count += 1);
-        self.options.notifications.send(&*self.store, &self.options.namespace, queue, notice, &key).await?;
+        self.options.notifications.send(&*self.store, self.namespace_of(queue), queue, notice, &key).await?;
         Ok(problem)
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::de::DeserializeOwned;
 
+use super::documents::read_queue;
 use super::{ENTRY_KIND, EntryDetail, LINK_KIND, QUEUE_KIND, SignedLink};
-use crate::domain::MergeQueue;
 
 /// Decodes the body of a document and drops it. Kinds of other subsystems are `Ok`.
 ///
@@ -11,7 +11,7 @@ use crate::domain::MergeQueue;
 /// The decoder's message.
 pub fn check_body(kind: &str, body: &[u8]) -> Result<(), String> {
     match kind {
-        QUEUE_KIND => reads::<MergeQueue>(body),
+        QUEUE_KIND => read_queue(body).map(drop).map_err(|error| error.to_string()),
         ENTRY_KIND => reads::<EntryDetail>(body),
         LINK_KIND => reads::<SignedLink>(body),
         _ => Ok(()),

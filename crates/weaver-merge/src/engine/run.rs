@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use weaver_core::event::{ChangeCursor, Changes};
-use weaver_core::id::{TaskId, TaskKey};
+use weaver_core::id::TaskKey;
 use weaver_core::queue::{Interest, Wake};
 use weaver_core::time::Timestamp;
 
@@ -160,9 +160,7 @@ impl MergeEngine {
             match self.store.changes(Some(after), BATCH).await {
                 Ok(Changes::Resync { .. }) => return,
                 Ok(Changes::Next { items, next }) => {
-                    let is_ours =
-                        |key: &TaskKey| key.namespace == self.options.namespace && watched.contains(&key.id);
-                    if items.iter().any(|change| is_ours(&change.key)) {
+                    if items.iter().any(|change| watched.contains(&change.key)) {
                         return;
                     }
                     let is_caught_up = items.is_empty();
@@ -181,11 +179,13 @@ impl MergeEngine {
     }
 
     /// Active check tasks of a queue.
-    async fn watched(&self, id: &QueueId) -> HashSet<TaskId> {
+    async fn watched(&self, id: &QueueId) -> HashSet<TaskKey> {
         // After an error the interval applies.
         let Ok(stored) = self.get(id).await else { return HashSet::new() };
         let open = stored.queue.entries.iter().flat_map(|entry| &entry.checks);
         let open = open.flat_map(|check| check.open_runs()).filter_map(|run| run.task);
-        open.chain(stored.queue.stopping.iter().copied()).collect()
+        let namespace = self.namespace_of(&stored.queue);
+        let tasks = open.chain(stored.queue.stopping.iter().copied());
+        tasks.map(|id| TaskKey::new(namespace.clone(), id)).collect()
     }
 }

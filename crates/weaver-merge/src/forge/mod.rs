@@ -34,6 +34,9 @@ pub trait Forge: Send + Sync {
     /// What is wrong and what to do.
     async fn examine(&self, base_branch: &str) -> Result<(), ForgeError>;
 
+    /// A text that is equal for two locations if and only if they are one repository.
+    async fn identity(&self) -> Result<String, ForgeError>;
+
     /// The tip of a branch; `None` if the branch does not exist.
     async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError>;
 

@@ -17,7 +17,7 @@ pub struct Demand {
     pub created_at: Timestamp,
     /// Whether its head is being processed.
     pub is_processing: bool,
-    /// Whether it has entries and is not paused.
+    /// Whether it has entries, and is neither paused nor being removed.
     pub has_work: bool,
     /// Active check runs, including those being cancelled.
     pub active_checks: usize,
@@ -31,7 +31,7 @@ impl Demand {
             priority: queue.priority,
             created_at: queue.created_at,
             is_processing: queue.current_entry().is_some_and(QueueEntry::is_processing),
-            has_work: !queue.entries.is_empty() && queue.paused.is_none(),
+            has_work: !queue.entries.is_empty() && queue.paused.is_none() && queue.removal.is_none(),
             active_checks: queue.active_checks(),
         }
     }

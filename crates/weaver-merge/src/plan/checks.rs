@@ -182,7 +182,8 @@ impl Plan {
         self.request_runs(id)
     }
 
-    fn request_runs(&mut self, id: EntryId) -> Result<(), MergeError> {
+    /// Requests the runs whose task is not known. One that exists is found by its idempotency key.
+    pub(super) fn request_runs(&mut self, id: EntryId) -> Result<(), MergeError> {
         let entry = self.queue.entry(id)?;
         let Some((candidate, merged)) = entry.candidate.as_ref().zip(entry.merged()) else { return Ok(()) };
         for check in &entry.checks {

@@ -23,6 +23,7 @@ mod foreign;
 mod head;
 mod observe;
 mod policy;
+mod remove;
 
 pub use action::{Action, Report};
 pub use apply::apply;
@@ -56,8 +57,13 @@ pub fn plan(
     policy: &Policy,
     now: Timestamp,
 ) -> Result<Plan, MergeError> {
-    queue.validate()?;
     let mut plan = Plan { queue: queue.clone(), actions: Vec::new(), wake_at: None };
+    if queue.removal.is_some() {
+        plan.drop_stopped(seen);
+        plan.advance_removal(seen, now)?;
+        return Ok(plan);
+    }
+    queue.validate()?;
     plan.drop_stopped(seen);
     let base = match &seen.base {
         BaseSeen::Tip { oid, checks } => (oid, checks),

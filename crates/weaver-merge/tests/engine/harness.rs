@@ -1,6 +1,7 @@
 //! The test harness: a repository, a store, an engine and a worker; checks the invariants after each test.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -72,13 +73,7 @@ impl Harness {
     }
 
     pub(crate) fn registry_with(&self, isolation: Isolation, forges: Arc<dyn Forges>) -> Registry {
-        let options = CheckOptions {
-            directory: checks_directory(&self.repo),
-            path: std::env::var_os("PATH").unwrap(),
-            grace: Duration::from_millis(200),
-            isolation,
-            cache: None,
-        };
+        let options = check_options(checks_directory(&self.repo), isolation);
         let clock = Arc::new(SystemClock::new());
         Registry::new().handler(CheckHandler::new(self.tasks.store(), forges, clock, options))
     }
@@ -162,22 +157,33 @@ pub(crate) fn engine(
     tasks: &TestQueue,
     policy: Policy,
 ) -> MergeEngine {
-    let options = EngineOptions {
+    MergeEngine::new(store, forges, Arc::new(tasks.clock().clone()), options(policy))
+}
+
+/// In the default namespace, without notifications, with the key of this process.
+pub(crate) fn options(policy: Policy) -> EngineOptions {
+    EngineOptions {
         namespace: Namespace::default(),
         policy,
         notifications: Notifications::default(),
         keyring: keyring(),
-    };
-    MergeEngine::new(store, forges, Arc::new(tasks.clock().clone()), options)
+    }
+}
+
+/// For queues of an engine with [`options`].
+pub(crate) fn check_options(directory: PathBuf, isolation: Isolation) -> CheckOptions {
+    CheckOptions {
+        namespace: Namespace::default(),
+        directory,
+        path: std::env::var_os("PATH").unwrap(),
+        grace: Duration::from_millis(200),
+        isolation,
+        cache: None,
+    }
 }
 
 /// An engine of another node, with its own key.
 pub(crate) fn engine_with(harness: &Harness, keyring: Keyring) -> MergeEngine {
-    let options = EngineOptions {
-        namespace: Namespace::default(),
-        policy: Policy::default(),
-        notifications: Notifications::default(),
-        keyring,
-    };
+    let options = EngineOptions { keyring, ..options(Policy::default()) };
     MergeEngine::new(harness.tasks.store(), forges(), Arc::new(harness.tasks.clock().clone()), options)
 }

@@ -3,21 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::task::{JoinSet, spawn_blocking};
-use weaver_core::name::Namespace;
 use weaver_core::queue::memory::InMemoryQueue;
-use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
+use weaver_merge::check::{CHECK_QUEUE, CheckHandler};
 use weaver_merge::domain::{EntryId, EntryOutcome, QueueId, Repository};
-use weaver_merge::engine::{EngineOptions, MergeEngine};
+use weaver_merge::engine::MergeEngine;
 use weaver_merge::forge::{Forge, Forges};
-use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 use weaver_process::Isolation;
 use weaver_runtime::{LocalSource, Registry, Shutdown, SystemClock, Worker};
 
-use crate::harness::{forges, keyring};
+use crate::harness::{check_options, forges, options};
 use crate::hooked::{Hook, HookedForges};
 use crate::proof::config;
 use crate::repo::{Repo, write_script};
@@ -35,7 +32,7 @@ impl Site {
     async fn new(count: usize) -> Self {
         let clock = Arc::new(SystemClock::new());
         let store = Arc::new(InMemoryQueue::new(clock.clone()));
-        let engine = engine(&store, &clock, forges(), Policy::default());
+        let engine = MergeEngine::new(store.clone(), forges(), clock.clone(), options(Policy::default()));
         let mut repos = Vec::new();
         for number in 0..count {
             let repo =
@@ -49,7 +46,7 @@ impl Site {
     }
 
     fn with_forges(mut self, forges: Arc<dyn Forges>, policy: Policy) -> Self {
-        self.engine = engine(&self.store, &self.clock, forges, policy);
+        self.engine = MergeEngine::new(self.store.clone(), forges, self.clock.clone(), options(policy));
         self
     }
 
@@ -58,13 +55,7 @@ impl Site {
         let mut running = JoinSet::new();
         let engine = self.engine.clone();
         running.spawn(async move { engine.run(std::future::pending()).await });
-        let options = CheckOptions {
-            directory: self.repos[0].1.scratch("checks"),
-            path: std::env::var_os("PATH").unwrap(),
-            grace: Duration::from_millis(200),
-            isolation: Isolation::none(),
-            cache: None,
-        };
+        let options = check_options(self.repos[0].1.scratch("checks"), Isolation::none());
         let handler = CheckHandler::new(self.store.clone(), forges(), self.clock.clone(), options);
         let worker = Worker::builder(Arc::new(LocalSource::new(self.store.clone())), self.clock.clone())
             .registry(Registry::new().handler(handler))
@@ -97,21 +88,6 @@ impl Site {
     async fn has_left(&self, number: usize) -> bool {
         self.engine.entry(&self.repos[number].0, EntryId(1)).await.unwrap().outcome.is_some()
     }
-}
-
-fn engine(
-    store: &Arc<InMemoryQueue>,
-    clock: &Arc<SystemClock>,
-    forges: Arc<dyn Forges>,
-    policy: Policy,
-) -> MergeEngine {
-    let options = EngineOptions {
-        namespace: Namespace::default(),
-        policy,
-        notifications: Notifications::default(),
-        keyring: keyring(),
-    };
-    MergeEngine::new(store.clone(), forges, clock.clone(), options)
 }
 
 /// A hook of a repository that says when it is entered, and waits until it is released.

@@ -13,11 +13,13 @@ mod hooks;
 mod independent;
 mod landed_config;
 mod lossy;
+mod namespaces;
 mod notifications;
 mod pinned_head;
 #[path = "../support/proof.rs"]
 mod proof;
 mod races;
+mod removal;
 #[path = "../repository/repo.rs"]
 #[expect(dead_code, reason = "it is shared with the tests of the forge, which use all of it")]
 mod repo;

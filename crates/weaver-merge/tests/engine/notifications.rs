@@ -10,7 +10,7 @@ use weaver_merge::engine::{EngineError, EngineOptions, MergeEngine, QUEUE_KIND};
 use weaver_merge::notify::{Kind, Notifications};
 use weaver_merge::plan::Policy;
 
-use crate::harness::{Harness, engine, forges, keyring};
+use crate::harness::{Harness, engine, forges, options};
 use crate::hooked::HookedForges;
 
 #[tokio::test]
@@ -162,19 +162,14 @@ async fn a_check_or_notification_that_could_not_run_is_retried_within_a_minute()
 }
 
 /// An engine that announces what happens by webhook and by command.
-fn announcing(harness: &Harness) -> MergeEngine {
+pub(crate) fn announcing(harness: &Harness) -> MergeEngine {
     let templates = [(Kind::Enqueued, "{change} is number {position}".to_owned())].into();
     let notifications = Notifications {
         webhook: Some("https://example.org/hook".into()),
         command: Some("announce".into()),
         templates,
     };
-    let options = EngineOptions {
-        namespace: Namespace::default(),
-        policy: Policy::default(),
-        notifications,
-        keyring: keyring(),
-    };
+    let options = EngineOptions { notifications, ..options(Policy::default()) };
     let clock = Arc::new(harness.tasks.clock().clone());
     MergeEngine::new(harness.tasks.store(), forges(), clock, options)
 }

@@ -9,15 +9,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weaver_core::clock::Clock;
-use weaver_core::name::Namespace;
 use weaver_core::ports::Store;
 use weaver_embedded::{EmbeddedStore, StoreError};
-use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
-use weaver_merge::engine::{EngineOptions, MergeEngine};
+use weaver_merge::check::{CHECK_QUEUE, CheckHandler};
+use weaver_merge::domain::{MergeError, QueueId, RemoveOptions};
+use weaver_merge::engine::{EngineError, EngineOptions, MergeEngine};
 use weaver_merge::forge::git::{GitForge, GitForges};
 use weaver_merge::forge::{Forge, MergeRequest};
 use weaver_merge::keys::Keyring;
-use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 use weaver_postgres::{PostgresOptions, PostgresStore};
 use weaver_process::confine::ConfinerOptions;
@@ -25,6 +24,7 @@ use weaver_process::{Confiner, Isolation};
 use weaver_runtime::{LocalSource, Registry, Shutdown, SystemClock, Worker};
 use weaver_testkit::faults::{CallSite, Fault, FaultyStore, Plan, SkewedClock};
 
+use crate::harness;
 use crate::hooked::{Hook, HookedForges};
 
 /// Argument that makes this binary a merge queue process; its orders follow.
@@ -64,6 +64,8 @@ pub(crate) struct Orders {
     pub(crate) dies: Option<(u64, When)>,
     /// Whether waits and change streams fail, so that it gets no wake-ups.
     pub(crate) without_wakeups: bool,
+    /// The queue that it removes, with its entries, once a check of it was started.
+    pub(crate) removes: Option<QueueId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,12 +147,7 @@ pub(crate) async fn open(store: &str, clock: &Arc<dyn Clock>) -> Arc<dyn Store> 
 
 pub(crate) fn options(key: &Path) -> EngineOptions {
     let policy = Policy { reconcile_every_s: 1, backoff_first_s: 1, ..Policy::default() };
-    EngineOptions {
-        namespace: Namespace::default(),
-        policy,
-        notifications: Notifications::default(),
-        keyring: Keyring::at(key, None),
-    }
+    EngineOptions { keyring: Keyring::at(key, None), ..harness::options(policy) }
 }
 
 /// Runs until idle, then prints the number of effects.
@@ -177,20 +174,12 @@ async fn process(orders: Orders) -> u64 {
         forges: Arc::new(GitForges::new(Arc::clone(&clock))),
         hook: Arc::clone(&life) as Arc<dyn Hook>,
     });
-    let check_options = CheckOptions {
-        directory: orders.checks,
-        path: std::env::var_os("PATH").unwrap(),
-        grace: Duration::from_millis(200),
-        // These tests' checks write down what they tested, outside of every sandbox.
-        isolation: Isolation {
-            confiner: Some(Arc::new(Confiner::new(
-                std::env::current_exe().unwrap(),
-                ConfinerOptions::default(),
-            ))),
-            ..Isolation::none()
-        },
-        cache: None,
+    // These tests' checks write down what they tested, outside of every sandbox.
+    let isolation = Isolation {
+        confiner: Some(Arc::new(Confiner::new(std::env::current_exe().unwrap(), ConfinerOptions::default()))),
+        ..Isolation::none()
     };
+    let check_options = harness::check_options(orders.checks, isolation);
     let handler =
         CheckHandler::new(Arc::clone(&store), Arc::clone(&forges) as _, Arc::clone(&clock), check_options);
     let worker = Worker::builder(Arc::new(LocalSource::new(Arc::clone(&store))), Arc::clone(&clock))
@@ -209,8 +198,17 @@ async fn process(orders: Orders) -> u64 {
         options(&orders.key),
     );
     let shutdown = Shutdown::new();
+    let removing = async {
+        if let Some(queue) = &orders.removes {
+            remove_while_checking(&engine, &observer, queue, &*clock).await;
+        }
+    };
     let work = async {
-        engine.run(until_idle(&observer, &*clock)).await;
+        let idle = async {
+            Box::pin(removing).await;
+            until_idle(&observer, &*clock).await;
+        };
+        Box::pin(engine.run(idle)).await;
         shutdown.request();
     };
     tokio::join!(Box::pin(worker.run(shutdown.clone())), Box::pin(work));
@@ -222,10 +220,33 @@ async fn until_idle(engine: &MergeEngine, clock: &dyn Clock) {
     loop {
         let queues = engine.queues().await.unwrap();
         let is_done = |queue: &weaver_merge::domain::MergeQueue| {
-            queue.entries.is_empty() && queue.outbox.is_empty() && queue.stopping.is_empty()
+            let is_empty = queue.entries.is_empty() && queue.removal.is_none();
+            is_empty && queue.outbox.is_empty() && queue.stopping.is_empty()
         };
         if queues.iter().all(is_done) {
             return;
+        }
+        clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await;
+    }
+}
+
+/// An entry that is landing by then lands first.
+async fn remove_while_checking(
+    engine: &MergeEngine,
+    observer: &MergeEngine,
+    id: &QueueId,
+    clock: &dyn Clock,
+) {
+    let options = RemoveOptions { cancel_entries: true, by: None };
+    loop {
+        let queue = observer.get(id).await.unwrap().queue;
+        let checks = queue.entries.iter().flat_map(|entry| &entry.checks);
+        let has_check = checks.flat_map(|check| &check.runs).any(|run| run.task.is_some());
+        if has_check || queue.entries.is_empty() {
+            match engine.remove_queue(id, &options).await {
+                Err(EngineError::Merge(MergeError::Landing(_))) => {}
+                removed => return drop(removed.unwrap()),
+            }
         }
         clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await;
     }

@@ -17,6 +17,8 @@ use crate::{trial, world};
 const OF_A_LANDING: usize = 12;
 /// Sampled effects of a world with three changes.
 const OF_MANY: usize = 5;
+/// Sampled effects of a removal.
+const OF_A_REMOVAL: usize = 8;
 /// Worlds that run concurrently.
 const WORLDS: u32 = 4;
 
@@ -32,6 +34,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         }),
         trial("a_process_killed_before_an_effect_of_many_reaches_the_same_result", || many(When::Before)),
         trial("a_process_killed_after_an_effect_of_many_reaches_the_same_result", || many(When::After)),
+        trial("a_process_killed_before_any_effect_of_a_removal_leaves_nothing_half_done", || {
+            removed(When::Before);
+        }),
+        trial("a_process_killed_after_any_effect_of_a_removal_leaves_nothing_half_done", || {
+            removed(When::After);
+        }),
         trial("a_process_killed_during_a_check_leaves_no_process_of_the_check", killed_while_a_check_runs),
         trial("a_process_without_wakeups_still_finishes", || {
             let world = World::new(&[("a", "a"), ("bad", "bad")]);
@@ -69,6 +77,33 @@ fn sweep(changes: &[(&str, &str)], when: When, wanted: usize) -> usize {
     // They mostly wait: for leases and for the disk.
     std::thread::scope(|scope| (0..WORLDS).for_each(|_| drop(scope.spawn(worlds))));
     effects
+}
+
+/// Removes the queue of two changes. The process that is started after a kill is asked again: the kill may
+/// have been before the removal was stored.
+fn removed(when: When) {
+    let changes = [("a", "a"), ("b", "b")];
+    let whole = World::new(&changes);
+    let End::Done(effects) = whole.run(&whole.removal()) else { panic!("it was not killed") };
+    whole.prove_removed();
+    let effects = usize::try_from(effects).expect("so many fit");
+    assert!(effects > 15, "{effects}");
+    let chosen = sample(&format!("effects of a removal, killed {when:?}"), effects, OF_A_REMOVAL);
+    let next = AtomicUsize::new(0);
+    let worlds = || {
+        while let Some(at) = chosen.get(next.fetch_add(1, Ordering::SeqCst)) {
+            let world = World::new(&changes);
+            if world.run(&Orders { dies: Some((*at as u64, when)), ..world.removal() }) == End::Killed {
+                // A stored mark is enough: then nothing has to be asked again.
+                let is_marked = world.state().removal.is_some();
+                let again = if is_marked { world.orders() } else { world.removal() };
+                let end = world.run(&Orders { ahead_s: 600, ..again });
+                assert!(matches!(end, End::Done(_)), "{end:?}");
+            }
+            world.prove_removed();
+        }
+    };
+    std::thread::scope(|scope| (0..WORLDS).for_each(|_| drop(scope.spawn(worlds))));
 }
 
 fn killed_while_a_check_runs() {

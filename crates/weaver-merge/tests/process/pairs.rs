@@ -17,6 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("two_processes_on_one_queue_land_each_change_once", two_processes),
         trial("two_processes_that_land_concurrently_land_once", the_same_moment),
         trial("work_of_a_killed_process_is_finished_by_another", one_is_killed),
+        trial("a_queue_that_one_process_removes_is_gone_for_the_other", one_removes),
     ]
 }
 
@@ -58,6 +59,16 @@ fn the_same_moment() {
     let met = met.filter(|landing| std::fs::read_dir(landing.path()).unwrap().count() == 2).count();
     assert!(met >= 1, "at least once, two processes moved the base at the same moment");
     world.prove_all_done(&[]);
+}
+
+fn one_removes() {
+    let server = Shared::server();
+    let world = shared_world(&server);
+    let both = [world.start(&world.removal()), world.start(&world.orders())];
+    for child in both {
+        assert!(matches!(end(child), End::Done(_)));
+    }
+    world.prove_removed();
 }
 
 fn one_is_killed() {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use weaver_core::name::Namespace;
 use weaver_core::ports::TaskQuery;
+use weaver_core::task::TaskState;
 use weaver_merge::domain::{EntryId, EntryOutcome, MergeQueue, Oid, QueueId, Repository};
 use weaver_merge::engine::MergeEngine;
 use weaver_merge::forge::git::GitForges;
@@ -82,7 +83,7 @@ impl World {
     pub(crate) fn orders(&self) -> Orders {
         let (store, checks) = (self.store.clone(), checks_directory(&self.repo));
         let key = self.repo.scratch("key").join("merge.key");
-        Orders { store, checks, key, ahead_s: 0, dies: None, without_wakeups: false }
+        Orders { store, checks, key, ahead_s: 0, dies: None, without_wakeups: false, removes: None }
     }
 
     pub(crate) fn command(&self) -> Command {
@@ -134,6 +135,43 @@ impl World {
 
     pub(crate) fn state(&self) -> MergeQueue {
         self.inspect(LATER_S, async |engine| engine.get(&self.queue).await.unwrap().queue)
+    }
+
+    /// Orders that remove the queue while a check of it runs.
+    pub(crate) fn removal(&self) -> Orders {
+        Orders { removes: Some(self.queue.clone()), ..self.orders() }
+    }
+
+    /// The queue was removed with what was in it, and nothing is half done.
+    pub(crate) fn prove_removed(&self) {
+        self.inspect(LATER_S, async |engine| {
+            let queue = engine.get(&self.queue).await.unwrap().queue;
+            assert!(queue.is_removed(), "{queue:?}");
+            assert_eq!((queue.entries.len(), queue.outbox.len(), queue.stopping.len()), (0, 0, 0));
+            assert_eq!(engine.queues().await.unwrap(), []);
+            for number in 1..queue.next_entry {
+                let detail = engine.entry(&self.queue, EntryId(number)).await.unwrap();
+                let word = match detail.outcome.unwrap() {
+                    EntryOutcome::Landed => "landed",
+                    EntryOutcome::Removed(reason) => reason.word(),
+                };
+                assert!(matches!(word, "landed" | "checks_failed" | "queue_removed"), "{word}");
+            }
+            let (repo, queue, first) = (&self.repo, &self.queue, &self.first);
+            Proof { repo, engine, queue, first }.prove_record(&[]).await;
+        });
+        assert!(self.open_tasks().is_empty(), "{:?}", self.open_tasks());
+    }
+
+    /// States of the tasks that have not ended.
+    fn open_tasks(&self) -> Vec<TaskState> {
+        let clock = clock(LATER_S);
+        self.runtime.block_on(async {
+            let store = child::open(&self.store, &clock).await;
+            let query = TaskQuery { limit: 1000, ..TaskQuery::new(Namespace::default()) };
+            let tasks = store.list_tasks(query).await.unwrap().items;
+            tasks.iter().map(|task| task.state).filter(|state| !state.is_terminal()).collect()
+        })
     }
 
     /// Changes named `…bad` were ejected by a check, all others landed, and the invariants hold.

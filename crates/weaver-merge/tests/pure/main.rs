@@ -8,5 +8,6 @@ mod invariants;
 mod landing;
 mod order;
 mod random;
+mod removal;
 mod scene;
 mod size;

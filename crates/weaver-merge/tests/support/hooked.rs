@@ -52,6 +52,9 @@ impl Forge for ObservedForge {
     async fn examine(&self, base: &str) -> Result<(), ForgeError> {
         self.forge.examine(base).await
     }
+    async fn identity(&self) -> Result<String, ForgeError> {
+        self.forge.identity().await
+    }
     async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError> {
         self.forge.tip(branch).await
     }

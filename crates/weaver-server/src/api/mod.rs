@@ -151,7 +151,7 @@ fn schedule_routes() -> Router<AppState> {
 fn merge_routes() -> Router<AppState> {
     Router::new()
         .route("/", get(merge::list_merge_queues).post(merge::add_merge_queue))
-        .route("/{queue}", get(merge::get_merge_queue))
+        .route("/{queue}", get(merge::get_merge_queue).delete(merge::remove_merge_queue))
         .route("/{queue}/priority", put(merge::set_merge_queue_priority))
         .route("/{queue}/pause", post(merge::pause_merge))
         .route("/{queue}/resume", post(merge::resume_merge))

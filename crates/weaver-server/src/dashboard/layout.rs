@@ -7,7 +7,6 @@ use weaver_core::task::TaskState;
 
 use super::assets;
 use super::gate::KEY_FIELD;
-use super::merge;
 use super::text::{plain, plain_attribute};
 use super::view::View;
 use crate::api::Permission;
@@ -136,10 +135,8 @@ fn sections(view: &View) -> Vec<(&'static str, &'static str)> {
         ("Queues", "/queues"),
         ("Workers", "/workers"),
         ("Schedules", "/schedules"),
+        ("Merge queues", "/merge"),
     ];
-    if merge::is_shown(view) {
-        sections.push(("Merge queues", "/merge"));
-    }
     if view.may_everywhere(Permission::Read) {
         sections.push(("Settings", "/settings"));
     }

@@ -23,7 +23,7 @@ pub enum Permission {
     ManageQueues,
     /// Add, change, remove and run schedules. Enqueuing their tasks must be permitted too.
     ManageSchedules,
-    /// Merge queues: add, pause, resume, set priorities, remove entries. Enqueuing a change is
+    /// Merge queues: add, remove, pause, resume, set priorities, remove entries. Enqueuing a change is
     /// [`Enqueue`](Self::Enqueue).
     ManageMerge,
     /// Settings of the whole installation; needs

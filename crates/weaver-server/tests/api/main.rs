@@ -15,6 +15,8 @@ mod log;
 mod logs;
 mod merge;
 mod merge_bench;
+mod merge_namespaces;
+mod merge_removal;
 #[path = "../support/merge_side.rs"]
 mod merge_side;
 mod metrics;

@@ -19,7 +19,7 @@ use crate::server::{Server, TestResponse};
 pub(crate) const QUEUE: &str = "/api/v1/merge/queues/demo:main";
 
 /// Fails where there is a file `bad`.
-const CONFIG: &str =
+pub(crate) const CONFIG: &str =
     "[[check]]\nname = \"unit\"\ncommand = [\"sh\", \"-c\", \"echo looking; test ! -e bad\"]\n";
 
 pub(crate) struct Bench {
@@ -36,7 +36,17 @@ impl Bench {
 
     /// With a token of this role.
     pub(crate) async fn asked_by(role: Role, may_exec: bool) -> Self {
-        let repo = Repo::new(&[("README", "hello\n"), (".weaver/merge.toml", CONFIG)]);
+        Self::with_config(CONFIG, role, may_exec).await
+    }
+
+    /// With a check that is this script.
+    pub(crate) async fn checking(script: &str) -> Self {
+        let config = format!("[[check]]\nname = \"unit\"\ncommand = [\"sh\", \"-c\", '''{script}''']\n");
+        Self::with_config(&config, Role::Admin, true).await
+    }
+
+    async fn with_config(config: &str, role: Role, may_exec: bool) -> Self {
+        let repo = Repo::new(&[("README", "hello\n"), (".weaver/merge.toml", config)]);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
         let state = AppState::new(store.clone(), clock);

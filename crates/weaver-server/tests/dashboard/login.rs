@@ -1,7 +1,7 @@
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use weaver_core::prelude::*;
-use weaver_server::security::Role;
+use weaver_server::security::{Role, TokenText};
 use weaver_testkit::services::browser::Driver;
 
 use crate::browser::{Browser, http};
@@ -28,9 +28,13 @@ async fn cookie(response: &Response) -> String {
     header.split(';').next().expect("as the test expects").to_owned()
 }
 
-/// Logs in by token. Returns the cookie and the form key.
+/// Logs in by a token for all namespaces. Returns the cookie and the form key.
 pub(crate) async fn log_in(site: &Site, role: Role) -> (String, String) {
-    let token = site.token(role).await;
+    log_in_with(site, &site.token(role).await).await
+}
+
+/// Logs in by token. Returns the cookie and the form key.
+pub(crate) async fn log_in_with(site: &Site, token: &TokenText) -> (String, String) {
     let form = [("token", token.expose()), ("next", "/tasks")];
     let answer = client()
         .post(site.url("/login"))

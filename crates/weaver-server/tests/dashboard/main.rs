@@ -10,6 +10,7 @@ mod live;
 mod login;
 mod logs;
 mod merge;
+mod merge_namespaces;
 mod merge_repo;
 #[path = "../support/merge_side.rs"]
 mod merge_side;

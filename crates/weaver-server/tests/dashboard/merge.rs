@@ -121,11 +121,13 @@ async fn merge_queue_forms_need_their_permission_their_form_key_and_our_origin()
         assert_eq!(forms, 0, "a viewer is offered something on {path}: {text}");
     }
     let here = "/merge/queue?id=demo%3Amain";
-    let forms: [(&str, &[(&str, &str)]); 6] = [
+    let forms: [(&str, &[(&str, &str)]); 8] = [
         (here, &[("action", "pause")]),
         (here, &[("action", "resume")]),
         (here, &[("action", "priority"), ("priority", "0")]),
         (here, &[("action", "enqueue"), ("change", "b")]),
+        (here, &[("action", "remove")]),
+        (here, &[("action", "remove"), ("confirmed", "yes"), ("cancel_entries", "yes")]),
         (entry, &[("action", "cancel")]),
         (entry, &[("action", "priority"), ("priority", "0")]),
     ];

@@ -121,10 +121,14 @@ impl Site {
     }
 
     pub(crate) async fn token(&self, role: Role) -> TokenText {
+        self.token_for(role, NamespaceScope::All).await
+    }
+
+    pub(crate) async fn token_for(&self, role: Role, namespaces: NamespaceScope) -> TokenText {
         let new = NewToken {
             name: role.to_string(),
             role,
-            namespaces: NamespaceScope::All,
+            namespaces,
             // Prompts need it too.
             may_exec: !matches!(role, Role::Viewer | Role::Worker),
             expires_at: None,

@@ -17,6 +17,7 @@ pub(crate) fn working(state: &AppState, repo: &Repo) -> JoinSet<()> {
     let mut running = JoinSet::new();
     running.spawn(async move { engine.run(std::future::pending()).await });
     let options = CheckOptions {
+        namespace: state.merge.namespace().clone(),
         directory: repo.scratch("checks"),
         path: std::env::var_os("PATH").expect("there is a PATH"),
         grace: Duration::from_millis(200),
@@ -29,6 +30,7 @@ pub(crate) fn working(state: &AppState, repo: &Repo) -> JoinSet<()> {
     let worker = Worker::builder(source, Arc::clone(&state.clock))
         .registry(Registry::new().handler(handler))
         .queues([CHECK_QUEUE])
+        .namespaces(["default", "team-a"])
         .build()
         .expect("its settings are sound");
     running.spawn(async move {

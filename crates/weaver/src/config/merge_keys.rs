@@ -16,7 +16,7 @@ pub(crate) static MERGE_NAMESPACE: &Key = &Key {
     name: "merge.namespace",
     kind: Kind::Text,
     default: "default",
-    about: "namespace of merge queues and their checks",
+    about: "namespace of the merge queues' documents, and of queues that are added without --namespace",
     flag: None,
     is_place: false,
 };

@@ -15,6 +15,7 @@ mod local;
 mod many;
 mod merge;
 mod merge_messages;
+mod merge_removal;
 mod output;
 #[cfg(feature = "postgres")]
 mod postgres;

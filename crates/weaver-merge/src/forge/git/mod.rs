@@ -14,6 +14,7 @@ mod version;
 mod view;
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,6 +110,13 @@ impl Forge for GitForge {
             Err(Refusal::Refused(problem)) => unavailable(problem),
             Err(Refusal::Error(error)) => Err(error),
         }
+    }
+
+    /// Its device and inode: links, mounts and the `.git` in a work tree lead to the same.
+    async fn identity(&self) -> Result<String, ForgeError> {
+        let found = std::fs::metadata(self.git.git_dir()?);
+        let found = found.map_err(|error| ForgeError::Unavailable(error.to_string()))?;
+        Ok(format!("{}:{}", found.dev(), found.ino()))
     }
 
     async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError> {

@@ -9,8 +9,9 @@ use weaver_api::{
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_merge::domain::Oid;
 
+use super::access::{Permitted, permitted};
 use super::change::{done, target};
-use super::{convert, named};
+use super::convert;
 use crate::api::audit::AuditRecord;
 use crate::api::caller::{Caller, Permission};
 use crate::api::extract::{Body, Name, Params};
@@ -32,15 +33,15 @@ pub(crate) async fn accept_merge(
     Name(queue): Name,
     Body(accept): Body<AcceptMerge>,
 ) -> ApiResult<Json<MergeQueue>> {
-    caller.require(Permission::ManageMerge, state.merge.namespace())?;
-    let queue = named(queue)?;
+    let Permitted { id: queue, namespace, .. } =
+        permitted(&state, &caller, Permission::ManageMerge, queue).await?;
     let commit: Oid = accept.commit.parse().map_err(|error: weaver_merge::domain::BadOid| {
         let hint = "send the commit's full hash, as in the reason of the queue's pause";
         Problem::bad_request("invalid_field", error.to_string(), hint).field("commit")
     })?;
     state.merge.accept(&queue, &commit, caller.name()).await?;
-    done(&state, &caller, &queue, AuditRecord::new("merge.accept", target(&queue)).detail(accept.commit))
-        .await
+    let record = AuditRecord::new("merge.accept", target(&queue)).detail(accept.commit);
+    done(&state, &caller, &queue, &namespace, record).await
 }
 
 /// Set what a queue does when others push to its base.
@@ -53,12 +54,13 @@ pub(crate) async fn set_merge_on_foreign(
     Name(queue): Name,
     Body(put): Body<PutMergeOnForeign>,
 ) -> ApiResult<Json<MergeQueue>> {
-    caller.require(Permission::ManageMerge, state.merge.namespace())?;
-    let queue = named(queue)?;
+    let Permitted { id: queue, namespace, .. } =
+        permitted(&state, &caller, Permission::ManageMerge, queue).await?;
     let on_foreign = put.on_foreign;
     state.merge.set_on_foreign(&queue, on_foreign).await?;
     let detail = on_foreign.map_or_else(|| "default".to_owned(), |value| format!("{value:?}").to_lowercase());
-    done(&state, &caller, &queue, AuditRecord::new("merge.on_foreign", target(&queue)).detail(detail)).await
+    let record = AuditRecord::new("merge.on_foreign", target(&queue)).detail(detail);
+    done(&state, &caller, &queue, &namespace, record).await
 }
 
 /// List the signed links of a queue's chain, newest first.
@@ -71,9 +73,8 @@ pub(crate) async fn get_merge_chain(
     Name(queue): Name,
     Params(query): Params<MergeChainQuery>,
 ) -> ApiResult<Json<MergeChainExport>> {
-    caller.require(Permission::Read, state.merge.namespace())?;
+    let queue = permitted(&state, &caller, Permission::Read, queue).await?.id;
     let limit = limit(query.limit, LINKS)?;
-    let queue = named(queue)?;
     let export = state.merge.export(&queue).await?.ok_or_else(|| super::problem::no_chain(&queue))?;
     Ok(Json(convert::chain_part(&export, query.before, limit as usize)))
 }
@@ -88,12 +89,12 @@ pub(crate) async fn verify_merge_chain(
     Name(queue): Name,
     Params(query): Params<MergeVerifyQuery>,
 ) -> ApiResult<Json<MergeChainVerified>> {
-    caller.require(Permission::Read, state.merge.namespace())?;
+    let Permitted { id: queue, queue: stored, .. } =
+        permitted(&state, &caller, Permission::Read, queue).await?;
     let limit = limit(query.limit, AUDITED)?;
-    let queue = named(queue)?;
     let from = query.from.unwrap_or(0);
     let to = from.saturating_add(limit.into());
-    let last = state.merge.get(&queue).await?.queue.chain.map_or(0, |chain| chain.link.sequence);
+    let last = stored.chain.map_or(0, |chain| chain.link.sequence);
     let report = state.merge.verify_all(&queue, from..to).await?;
     Ok(Json(convert::chain_verified(&report, (to <= last).then_some(to))))
 }

@@ -1,13 +1,16 @@
-//! Merge queues: reading them. Permissions are checked in the engine's namespace.
+//! Merge queues: reading them. Permissions are checked in each queue's own namespace.
 
+mod access;
 mod chain;
 mod change;
 mod events;
 mod problem;
+mod queues;
 
 pub(crate) use chain::*;
 pub(crate) use change::*;
 pub(super) use events::*;
+pub(crate) use queues::*;
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -23,6 +26,7 @@ use super::caller::{Caller, Permission};
 use super::extract::{Name, Params};
 use super::{ApiResult, AppState};
 use crate::problem::Problem;
+use access::{Permitted, named, permitted, visible};
 
 /// Entry numbers of the history that are read when a request gives no `history`.
 const HISTORY_DEFAULT: u32 = 20;
@@ -31,13 +35,12 @@ pub(super) const HISTORY_MAX: u32 = 1000;
 
 /// List merge queues.
 #[utoipa::path(get, path = "/api/v1/merge/queues", tag = "merge",
-    responses((status = 200, description = "Every queue, by name", body = MergeQueues)))]
+    responses((status = 200, description = "Every queue that the token may see, by name", body = MergeQueues)))]
 pub(crate) async fn list_merge_queues(
     State(state): State<AppState>,
     caller: Caller,
 ) -> ApiResult<Json<MergeQueues>> {
-    caller.require(Permission::Read, state.merge.namespace())?;
-    let queues = state.merge.queues().await?;
+    let queues = visible(&state, &caller).await?;
     Ok(Json(MergeQueues { items: queues.iter().map(|queue| shown(&state, queue)).collect() }))
 }
 
@@ -50,8 +53,8 @@ pub(crate) async fn get_merge_queue(
     caller: Caller,
     Name(queue): Name,
 ) -> ApiResult<Json<MergeQueue>> {
-    caller.require(Permission::Read, state.merge.namespace())?;
-    Ok(Json(shown(&state, &state.merge.get(&named(queue)?).await?.queue)))
+    let permitted = permitted(&state, &caller, Permission::Read, queue).await?;
+    Ok(Json(shown(&state, &permitted.queue)))
 }
 
 /// List the entries of a merge queue, and its history.
@@ -64,12 +67,10 @@ pub(crate) async fn list_merge_entries(
     Name(queue): Name,
     Params(query): Params<MergeEntriesQuery>,
 ) -> ApiResult<Json<MergeEntries>> {
-    caller.require(Permission::Read, state.merge.namespace())?;
+    let Permitted { id, queue, namespace } = permitted(&state, &caller, Permission::Read, queue).await?;
     let count = history(&query)?;
-    let queue = named(queue)?;
-    let stored = state.merge.get(&queue).await?.queue;
-    let departed = state.merge.history(&queue, count).await?;
-    Ok(Json(convert::entries(&stored, &departed)))
+    let departed = state.merge.history(&id, count).await?;
+    Ok(Json(convert::entries(&queue, &namespace, &departed)))
 }
 
 /// Read an entry: its merge candidate, its checks, its outcome.
@@ -82,8 +83,8 @@ pub(crate) async fn get_merge_entry(
     caller: Caller,
     EntryPath { queue, entry }: EntryPath,
 ) -> ApiResult<Json<MergeEntry>> {
-    caller.require(Permission::Read, state.merge.namespace())?;
-    Ok(Json(convert::entry(&queue, &state.merge.entry(&queue, entry).await?)))
+    let Permitted { id, namespace, .. } = permitted(&state, &caller, Permission::Read, queue.0).await?;
+    Ok(Json(convert::entry(&id, &namespace, &state.merge.entry(&id, entry).await?)))
 }
 
 /// Verify a landing against the repository: the merge is repeated from its parents and compared.
@@ -96,7 +97,7 @@ pub(crate) async fn verify_merge(
     caller: Caller,
     EntryPath { queue, entry }: EntryPath,
 ) -> ApiResult<Json<MergeVerified>> {
-    caller.require(Permission::Read, state.merge.namespace())?;
+    let queue = permitted(&state, &caller, Permission::Read, queue.0).await?.id;
     let verified = state.merge.verify(&queue, entry).await?.ok_or_else(|| problem::not_landed(entry))?;
     Ok(Json(convert::verified(&verified)))
 }
@@ -111,20 +112,13 @@ pub(crate) async fn list_merge_certificates(
     Name(queue): Name,
     Params(query): Params<MergeEntriesQuery>,
 ) -> ApiResult<Json<MergeCertificates>> {
-    caller.require(Permission::Read, state.merge.namespace())?;
-    let departed = state.merge.history(&named(queue)?, history(&query)?).await?;
+    let queue = permitted(&state, &caller, Permission::Read, queue).await?.id;
+    let departed = state.merge.history(&queue, history(&query)?).await?;
     Ok(Json(convert::certificates(&departed)))
 }
 
 fn shown(state: &AppState, queue: &weaver_merge::domain::MergeQueue) -> MergeQueue {
-    convert::queue(queue, state.merge.on_foreign(queue))
-}
-
-/// The queue that a path names. A name that cannot be a document key is an unknown queue.
-fn named(queue: String) -> Result<QueueId, Problem> {
-    let is_name = !queue.is_empty() && queue.len() <= 255 && !queue.chars().any(char::is_control);
-    let id = QueueId(queue);
-    if is_name { Ok(id) } else { Err(weaver_merge::engine::EngineError::NoQueue(id).into()) }
+    convert::queue(queue, &state.merge)
 }
 
 fn history(query: &MergeEntriesQuery) -> Result<u64, Invalid> {

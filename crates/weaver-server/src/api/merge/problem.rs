@@ -79,6 +79,18 @@ fn refused(error: &MergeError) -> Problem {
         MergeError::NothingToAccept { .. } => {
             ("nothing_to_accept", "compare the reason of the queue's pause with its base branch")
         }
+        MergeError::OpenEntries(_) => (
+            "open_entries",
+            "wait until they have landed, or cancel them with it: --cancel-entries, `cancel_entries=true`",
+        ),
+        MergeError::QueueRemoved(_) => {
+            ("merge_queue_removed", "add the repository again; its history continues")
+        }
+        MergeError::NameTaken(_) => ("merge_queue_name_taken", "add the repository with another name"),
+        MergeError::RepositoryTaken { .. } => {
+            ("repository_taken", "use the queue that it has, or remove that one first")
+        }
+        MergeError::ReservedNamespace(_) => ("reserved_namespace", "choose another namespace"),
         MergeError::QueueFull(_) => ("queue_full", "wait until some entries have landed"),
         _ => ("merge_refused", "read the queue and its entries"),
     };

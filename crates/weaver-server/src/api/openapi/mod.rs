@@ -38,7 +38,7 @@ use super::{
         merge::pause_merge, merge::resume_merge, merge::list_merge_certificates, merge::list_merge_entries,
         merge::enqueue_merge, merge::get_merge_entry, merge::cancel_merge, merge::set_merge_priority, merge::verify_merge,
         merge::stream_merge_events, merge::accept_merge, merge::set_merge_on_foreign, merge::get_merge_chain,
-        merge::verify_merge_chain,
+        merge::verify_merge_chain, merge::remove_merge_queue,
         audit::list_audit, change_stream::stream_events,
         work::lease, work::wait_for_work, cancelled::wait_for_cancelled, work::renew, work::confirm_stopped, work::heartbeat,
         work::deregister, append::append,

@@ -10,7 +10,7 @@ use super::super::gate::redirect;
 use super::super::view::View;
 use super::entry::path;
 use super::queue::{Refused, page};
-use super::queue_link;
+use super::{queue_link, remove};
 use crate::api::extract::{Body, Name};
 use crate::api::merge as api;
 use crate::problem::Problem;
@@ -33,6 +33,7 @@ pub(in crate::dashboard) async fn act(view: View, fields: Fields) -> Result<Resp
         Some("priority") => {
             drop(api::set_merge_queue_priority(state, caller, name, Body(priority(&fields)?)).await?);
         }
+        Some("remove") => return remove::act(&view, &id, &fields).await,
         Some("enqueue") => return enqueue(&view, &id, &fields).await,
         _ => return Err(no_action()),
     }

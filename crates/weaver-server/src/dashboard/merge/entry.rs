@@ -19,7 +19,7 @@ pub(in crate::dashboard) async fn show(view: View) -> Result<Html, Problem> {
     let body = html! {
         h1 { "Change " (plain(&entry.change)) " " (status(entry.status)) }
         p { a href=(queue_link(&view, &entry.queue)) { "Merge queue " (plain(&entry.queue)) } span.soft { " · entry " (entry.entry) } }
-        @if may(&view, Permission::ManageMerge) && entry.position.is_some() {
+        @if may(&view, Permission::ManageMerge, &entry.namespace) && entry.position.is_some() {
             div.row { (layout::button(&view, &here, "Remove", &[("action", "cancel")], "danger")) }
         }
         (reasons(&view, &entry))
@@ -27,7 +27,7 @@ pub(in crate::dashboard) async fn show(view: View) -> Result<Html, Problem> {
             div {
                 h2 { "Checks" }
                 @if entry.checks.is_empty() { p.soft { "No checks yet: they run on the merge candidate." } }
-                @for check in &entry.checks { (check_part(&view, check)) }
+                @for check in &entry.checks { (check_part(&view, &entry.namespace, check)) }
                 @if let Some(certificate) = &entry.certificate { (certified(&view, certificate).await?) }
             }
             div { h2 { "Details" } (details(&view, &entry)) }
@@ -64,17 +64,17 @@ fn reasons(view: &View, entry: &MergeEntry) -> Markup {
     }
 }
 
-fn check_part(view: &View, check: &MergeCheck) -> Markup {
+fn check_part(view: &View, namespace: &str, check: &MergeCheck) -> Markup {
     html! {
         section {
             h3 { (plain(&check.name)) " " (conclusion(check)) }
-            ol.timeline { @for run in &check.runs { (run_item(view, check, run)) } }
+            ol.timeline { @for run in &check.runs { (run_item(view, namespace, check, run)) } }
             @if check.runs.is_empty() { p.soft { "Not run: the same tree has already passed it." } }
         }
     }
 }
 
-fn run_item(view: &View, check: &MergeCheck, run: &MergeRun) -> Markup {
+fn run_item(view: &View, namespace: &str, check: &MergeCheck, run: &MergeRun) -> Markup {
     let on = if run.on == "base" { "on the base branch, for comparison" } else { "on the candidate" };
     let outcome = match run.outcome.as_deref() {
         None => "running",
@@ -86,7 +86,7 @@ fn run_item(view: &View, check: &MergeCheck, run: &MergeRun) -> Markup {
     html! {
         li {
             b { (plain(outcome)) } " " (on) ", requested " (when(run.requested_at, view.now))
-            @if let Some(task) = &run.task { ": " a href=(task_link(view, task)) { "log of task " (task) } }
+            @if let Some(task) = &run.task { ": " a href=(task_link(namespace, task)) { "log of task " (task) } }
             @if let Some(summary) = &run.summary {
                 pre.wrap tabindex="0" aria-label=(format!("Summary of {}", super::super::text::plain_attribute(&check.name))) { (plain(beginning(summary).0)) }
             }

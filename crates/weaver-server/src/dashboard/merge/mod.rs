@@ -3,6 +3,7 @@
 mod act;
 mod entry;
 mod queue;
+mod remove;
 
 pub(super) use act::{act, act_on_entry};
 pub(super) use entry::show as show_entry;
@@ -32,20 +33,14 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     Ok(layout::page(&view, &Head { title: "Merge queues", section: "Merge queues", live: "any" }, &body))
 }
 
-/// Whether the caller may read the namespace of the merge queues.
-pub(super) fn is_shown(view: &View) -> bool {
-    view.caller.require(Permission::Read, view.state.merge.namespace()).is_ok()
+/// Whether the caller has a permission in the access namespace of a queue.
+fn may(view: &View, permission: Permission, namespace: &str) -> bool {
+    Namespace::new(namespace.to_owned())
+        .is_ok_and(|namespace| view.caller.require(permission, &namespace).is_ok())
 }
 
-fn may(view: &View, permission: Permission) -> bool {
-    view.caller.require(permission, view.state.merge.namespace()).is_ok()
-}
-
-/// The section of the overview, empty without merge queues.
+/// The section of the overview, empty without merge queues that the caller may see.
 pub(super) async fn section(view: &View) -> Result<Markup, Problem> {
-    if !is_shown(view) {
-        return Ok(html! {});
-    }
     let queues = api::list_merge_queues(State(view.state.clone()), view.caller.clone()).await?.0.items;
     Ok(html! { @if !queues.is_empty() { h2 { "Merge queues" } (table(view, &queues)) } })
 }
@@ -55,7 +50,7 @@ fn table(view: &View, queues: &[MergeQueue]) -> Markup {
         div.wide { table {
             caption { "Times are from enqueue to landing, over the last 100 changes." }
             thead { tr {
-                th scope="col" { "Queue" } th.n scope="col" { "Queued" } th.n scope="col" { "Landed" } th.n scope="col" { "Removed" }
+                th scope="col" { "Queue" } th.fit.wide-only scope="col" { "Namespace" } th.n scope="col" { "Queued" } th.n scope="col" { "Landed" } th.n scope="col" { "Removed" }
                 th.n scope="col" { "Time to land p50" } th.n scope="col" { "Time to land p95" } th.n.wide-only scope="col" { "Check runs per landing" } th.n.wide-only scope="col" { "Flake rate" }
             } }
             tbody { @for queue in queues { (row(view, queue)) } }
@@ -72,7 +67,9 @@ fn row(view: &View, queue: &MergeQueue) -> Markup {
             td.name {
                 a href=(here) { (plain(&queue.id)) }
                 @if let Some(pause) = &queue.paused { " " b.cancelled { "paused" } br; span.soft { (plain(&pause.reason)) } }
+                @if queue.removed.is_some() { " " b.cancelled { "being removed" } }
             }
+            td.fit.wide-only { (plain(&queue.namespace)) }
             td.n { a href=(format!("{here}#queued")) { (number(queue.waiting)) } }
             td.n { a href=(format!("{here}#history")) { (number(stats.landed)) } }
             td.n { a href=(format!("{here}#history")) { (number(removed)) } }
@@ -101,14 +98,13 @@ pub(super) fn target_link(view: &View, target: &str) -> String {
     }
 }
 
-/// The URL of a check's task, which is in the namespace of the merge queues.
-fn task_link(view: &View, id: &str) -> String {
-    let namespace = view.state.merge.namespace();
+/// The URL of a check's task, which is in the access namespace of its queue.
+fn task_link(namespace: &str, id: &str) -> String {
     let path = format!("/tasks/{}", path_part(id));
-    if *namespace == Namespace::default() {
+    if namespace == Namespace::default().as_str() {
         return path;
     }
-    format!("{path}?{}", encoded([("namespace", namespace.as_str())]))
+    format!("{path}?{}", encoded([("namespace", namespace)]))
 }
 
 fn status(status: MergeStatus) -> Markup {
@@ -140,6 +136,7 @@ fn reason(reason: &MergeReason) -> Markup {
         "draft" => "draft",
         "trigger_removed" => "merge trigger removed",
         "cancelled" => "removed by a user",
+        "queue_removed" => "the queue was removed",
         other => other,
     };
     html! { (plain(text)) @for (index, detail) in reason.details.iter().enumerate() { @if index > 0 { "," } " " code { (plain(detail)) } } @for landed in &reason.collides_with { "; collides with entry " (landed.entry) " (" (plain(&landed.change)) "), landed as " (short(&landed.commit)) } }
@@ -152,6 +149,7 @@ fn conclusion(check: &MergeCheck) -> Markup {
         "flaky" => ("retry_scheduled", "flaky"),
         "failed" => ("dead", "failed"),
         "broken_base" => ("dead", "fails on the base branch too"),
+        "unusable" => ("dead", "cannot be checked out"),
         "gave_up" => ("dead", "could not run"),
         "open" => ("running", "running"),
         other => ("queued", other),
@@ -160,12 +158,12 @@ fn conclusion(check: &MergeCheck) -> Markup {
 }
 
 /// The checks of an entry, each linked to its latest task.
-fn checks(view: &View, entry: &MergeEntry) -> Markup {
+fn checks(entry: &MergeEntry) -> Markup {
     html! {
         @for check in &entry.checks {
             div {
                 @match check.runs.iter().rev().find_map(|run| run.task.as_deref()) {
-                    Some(task) => a href=(task_link(view, task)) { (plain(&check.name)) },
+                    Some(task) => a href=(task_link(&entry.namespace, task)) { (plain(&check.name)) },
                     None => (plain(&check.name)),
                 }
                 " " (conclusion(check))

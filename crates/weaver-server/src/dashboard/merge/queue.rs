@@ -33,17 +33,19 @@ pub(super) async fn page(view: &View, id: &str, refused: Option<&Refused>) -> Re
     let entries = api::list_merge_entries(state(), caller(), Name(id.to_owned()), query).await?.0;
     let body = html! {
         h1 { "Merge queue " (plain(id)) @if queue.paused.is_some() { " " span.state.cancelled { "paused" } } }
-        p { a href=(view.link("/merge", &[])) { "All merge queues" } span.soft { " · " (plain(&queue.location)) ", branch " (plain(&queue.base_branch)) } }
+        p { a href=(view.link("/merge", &[])) { "All merge queues" } span.soft { " · " (plain(&queue.location)) ", branch " (plain(&queue.base_branch)) ", namespace " (plain(&queue.namespace)) } }
         @if let Some(pause) = &queue.paused { p.alert { "Paused " (when(pause.since, view.now)) ": " (plain(&pause.reason)) ". Nothing new starts until it is resumed." } }
-        @if may(view, Permission::ManageMerge) { (actions(view, &queue)) }
+        @if let Some(removal) = &queue.removed { p.alert { "Removed " (when(removal.at, view.now)) @if let Some(by) = &removal.by { " by " (plain(by)) } ". Its history and its signed chain are kept, and continue if it is added again." } }
+        @else if may(view, Permission::ManageMerge, &queue.namespace) { (actions(view, &queue)) }
         @if let Some(chain) = &queue.chain {
             p.soft { "Landing chain: link " (chain.sequence) ", base branch at " (short(&chain.commit)) "; pushes from outside the queue " @match queue.on_foreign { OnForeign::Accept => "are accepted", OnForeign::Pause => "pause the queue" } "." }
         }
         h2 #queued { "Queued: " (number(queue.waiting)) }
-        @if entries.waiting.is_empty() {
+        @if queue.removed.is_some() { p.soft { "A removed queue takes no changes." } }
+        @else if entries.waiting.is_empty() {
             (layout::empty("The queue is empty.", "Enqueue a change below, or from a terminal:", &format!("weaver merge enqueue --queue {} --head my-branch", shell_word(id))))
-        } @else { (queued(view, &entries.waiting)) }
-        @if may(view, Permission::Enqueue) { (new_form(view, id, refused)) }
+        } @else { (queued(view, &entries.waiting, may(view, Permission::ManageMerge, &queue.namespace))) }
+        @if queue.removed.is_none() && may(view, Permission::Enqueue, &queue.namespace) { (new_form(view, id, refused)) }
         h2 #history { "History" }
         @if entries.history.is_empty() { p.soft { "No completed entries yet." } }
         @else { (history(view, &entries.history)) }
@@ -70,6 +72,7 @@ fn actions(view: &View, queue: &MergeQueue) -> Markup {
             }
             span.soft { "Queue priority" }
             (priority(view, &here, queue.priority, "Priority of the queue"))
+            (layout::button(view, &here, "Remove queue…", &[("action", "remove")], "danger"))
         }
     }
 }
@@ -97,8 +100,7 @@ fn priority(view: &View, action: &str, now: u8, label: &str) -> Markup {
     }
 }
 
-fn queued(view: &View, entries: &[MergeEntry]) -> Markup {
-    let may = may(view, Permission::ManageMerge);
+fn queued(view: &View, entries: &[MergeEntry], may: bool) -> Markup {
     html! {
         div.wide { table {
             thead { tr {
@@ -117,7 +119,7 @@ fn queued(view: &View, entries: &[MergeEntry]) -> Markup {
                     td.fit { (short(&entry.head)) }
                     td.fit { (since(view, entry)) }
                     td.fit { @match entry.candidate.as_ref().and_then(|candidate| candidate.commit.as_deref()) { Some(commit) => (short(commit)), None => span.soft { "–" } } }
-                    td { (checks(view, entry)) }
+                    td { (checks(entry)) }
                     td.fit { @if may { (priority(view, &here, entry.priority, &format!("Priority of {}", plain_attribute(&entry.change)))) } @else { (entry.priority) } }
                     @if may { td.fit { (layout::button(view, &here, "Remove", &[("action", "cancel")], "danger")) } }
                 }
@@ -140,7 +142,7 @@ fn history(view: &View, entries: &[MergeEntry]) -> Markup {
                     td.name { a href=(entry_link(view, &entry.queue, entry.entry)) { (plain(&entry.change)) } }
                     td.fit { (status(entry.status)) }
                     td.when { @match &entry.reason { Some(cause) => (reason(cause)), None => span.soft { "–" } } }
-                    td { (checks(view, entry)) }
+                    td { (checks(entry)) }
                     td.fit { @match &entry.certificate { Some(landed) => (short(&landed.commit)), None => span.soft { "–" } } }
                     td.fit { (since(view, entry)) }
                 }

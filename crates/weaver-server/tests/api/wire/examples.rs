@@ -209,6 +209,7 @@ fn merge_events() -> Vec<Value> {
         ),
         event("queue_paused", json!({ "problem": "p" })),
         event("queue_trouble", json!({ "entry": 1, "problem": "p" })),
+        event("queue_removed", json!({ "by": "x", "entries": 2 })),
     ];
     let removed = |fields: Value| {
         let mut fields = fields;
@@ -228,6 +229,7 @@ fn merge_events() -> Vec<Value> {
         "draft",
         "trigger_removed",
         "cancelled",
+        "queue_removed",
     ] {
         events.push(removed(json!({ "reason": reason, "results": [] })));
     }

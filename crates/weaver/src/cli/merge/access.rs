@@ -1,12 +1,15 @@
 //! Access to merge queues: through a server, or in a store that this process opens.
 
+use weaver::core::name::Namespace;
 use weaver_api::merge_convert as convert;
 use weaver_api::{
     AcceptMerge, MergeCertificates, MergeChainExport, MergeChainQuery, MergeChainVerified, MergeEntries,
     MergeEntriesQuery, MergeEntry, MergeQueue, MergeVerified, MergeVerifyQuery, NewMergeEntry, NewMergeQueue,
-    OnForeign, PauseMerge, PutMergeOnForeign, PutMergePriority,
+    OnForeign, PauseMerge, PutMergeOnForeign, PutMergePriority, RemoveMergeQuery,
 };
-use weaver_merge::domain::{BadOid, EntryId, MergeError, Oid, PRIORITY_DEFAULT, QueueId, Repository};
+use weaver_merge::domain::{
+    BadOid, EntryId, MergeError, Oid, PRIORITY_DEFAULT, QueueId, RemoveOptions, Repository,
+};
 use weaver_merge::engine::{EngineError, MergeEngine, NewEntry};
 use weaver_server::problem::Problem;
 use weaver_server::security::local_subject;
@@ -36,8 +39,7 @@ impl Access<'_> {
         match self {
             Self::Server(remote) => Ok(remote.client.merge_queues().await?.items),
             Self::Store(engine, _) => {
-                let shown = |queue| convert::queue(queue, engine.on_foreign(queue));
-                Ok(engine.queues().await?.iter().map(shown).collect())
+                Ok(engine.queues().await?.iter().map(|queue| convert::queue(queue, engine)).collect())
             }
         }
     }
@@ -45,10 +47,7 @@ impl Access<'_> {
     pub(super) async fn queue(&self, queue: &str) -> Result<MergeQueue, Failure> {
         match self {
             Self::Server(remote) => Ok(remote.client.merge_queue(queue).await?),
-            Self::Store(engine, _) => {
-                let queue = engine.get(&id(queue)).await?.queue;
-                Ok(convert::queue(&queue, engine.on_foreign(&queue)))
-            }
+            Self::Store(engine, _) => Ok(convert::queue(&engine.get(&id(queue)).await?.queue, engine)),
         }
     }
 
@@ -59,11 +58,31 @@ impl Access<'_> {
                 let base = new.base_branch.as_deref().unwrap_or("main");
                 let repository = Repository::at(new.location.clone(), new.name.clone());
                 engine.examine(&repository, base).await.map_err(EngineError::from)?;
-                let queue = engine.add_queue(repository, base).await?;
+                let namespace = match &new.namespace {
+                    Some(name) => Namespace::new(name.clone()).map_err(|invalid| {
+                        Failure::new(Exit::Usage, format!("--namespace: {invalid}"))
+                            .next("use a valid namespace, such as `team-a`")
+                    })?,
+                    None => engine.namespace().clone(),
+                };
+                let queue = engine.add_queue_in(&namespace, repository, base, |_| true).await?;
                 if let Some(on_foreign) = new.on_foreign {
                     engine.set_on_foreign(&queue.id, Some(on_foreign)).await?;
                 }
                 self.queue(&queue.id.0).await
+            }
+        }
+    }
+
+    pub(super) async fn remove(&self, queue: &str, cancel_entries: bool) -> Result<MergeQueue, Failure> {
+        match self {
+            Self::Server(remote) => {
+                let query = RemoveMergeQuery { cancel_entries: Some(cancel_entries) };
+                Ok(remote.client.remove_merge_queue(queue, &query).await?)
+            }
+            Self::Store(engine, _) => {
+                let options = RemoveOptions { cancel_entries, by: Some(local_user()) };
+                Ok(convert::queue(&engine.remove_queue(&id(queue), &options).await?, engine))
             }
         }
     }
@@ -78,7 +97,7 @@ impl Access<'_> {
                 let queue = id(queue);
                 let stored = engine.get(&queue).await?.queue;
                 let departed = engine.history(&queue, history.into()).await?;
-                Ok(convert::entries(&stored, &departed))
+                Ok(convert::entries(&stored, engine.namespace_of(&stored), &departed))
             }
         }
     }
@@ -88,7 +107,9 @@ impl Access<'_> {
             Self::Server(remote) => Ok(remote.client.merge_entry(queue, entry).await?),
             Self::Store(engine, _) => {
                 let queue = id(queue);
-                Ok(convert::entry(&queue, &engine.entry(&queue, EntryId(entry)).await?))
+                let stored = engine.get(&queue).await?.queue;
+                let detail = engine.entry(&queue, EntryId(entry)).await?;
+                Ok(convert::entry(&queue, engine.namespace_of(&stored), &detail))
             }
         }
     }

@@ -33,6 +33,8 @@ use access::Access;
 pub(crate) enum Command {
     /// Create the merge queue of a base branch of a local repository
     AddRepo(AddRepoArgs),
+    /// Remove a merge queue; its history and its chain are kept
+    RemoveRepo(RemoveRepoArgs),
     /// Enqueue a branch
     Enqueue(EnqueueArgs),
     /// Show the entries of a queue and its history
@@ -84,7 +86,9 @@ pub(crate) struct Common {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver merge add-repo ./project.git\n  \
-    weaver merge add-repo /srv/git/project.git --base release --name project")]
+    weaver merge add-repo /srv/git/project.git --base release --name project\n  \
+    weaver merge add-repo /srv/git/project.git --namespace team-a\n\n\
+    Only tokens for the namespace see the queue, its entries and the logs of its checks.")]
 pub(crate) struct AddRepoArgs {
     /// Path of the repository: bare, or with the base branch not checked out
     path: PathBuf,
@@ -94,9 +98,27 @@ pub(crate) struct AddRepoArgs {
     /// Name of the repository [default: its directory's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Access namespace of the queue [default: merge.namespace]
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
     /// Policy for commits pushed to the base branch from outside the queue [default: pause]
     #[arg(long, value_name = "POLICY")]
     on_foreign: Option<chain::OnForeign>,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver merge remove-repo project:main\n  \
+    weaver merge remove-repo project:main --cancel-entries\n\n\
+    The repository is not changed. `weaver merge chain` and `verify --all` still work with --queue QUEUE,\n\
+    and history and chain continue if the repository is added again under the same name.")]
+pub(crate) struct RemoveRepoArgs {
+    /// Merge queue, as shown by `weaver merge status`
+    queue: String,
+    /// Cancel open entries and stop their checks; without it they refuse the removal
+    #[arg(long)]
+    cancel_entries: bool,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -193,6 +215,7 @@ impl Command {
             Self::Run(args) => return vec![args.store.setting()],
             Self::Key(command) => return vec![command.store().setting()],
             Self::AddRepo(args) => &args.place,
+            Self::RemoveRepo(args) => &args.place,
             other => &other.common().expect("all other commands have it").place,
         };
         vec![place.store.setting(), (keys::SERVER, place.server.as_ref())]
@@ -203,13 +226,14 @@ impl Command {
         match self {
             Self::Run(_) => true,
             Self::AddRepo(args) => args.place.store.store.is_some(),
+            Self::RemoveRepo(args) => args.place.store.store.is_some(),
             other => other.common().is_some_and(|common| common.place.store.store.is_some()),
         }
     }
 
     fn common(&self) -> Option<&Common> {
         match self {
-            Self::AddRepo(_) | Self::Run(_) | Self::Key(_) => None,
+            Self::AddRepo(_) | Self::RemoveRepo(_) | Self::Run(_) | Self::Key(_) => None,
             Self::Chain(args) => Some(&args.common),
             Self::OnForeign(args) => Some(&args.common),
             Self::Enqueue(args) => Some(&args.common),
@@ -259,6 +283,9 @@ async fn execute(command: &Command, access: &Access<'_>) -> Result<Exit, Failure
         })?;
         return Ok(Exit::Done);
     }
+    if let Command::RemoveRepo(args) = command {
+        return remove(access, args).await;
+    }
     let queue = the_queue(access, command.common().and_then(|common| common.queue.as_deref())).await?;
     match command {
         Command::Enqueue(args) => {
@@ -306,8 +333,19 @@ async fn execute(command: &Command, access: &Access<'_>) -> Result<Exit, Failure
         }
         Command::Chain(_) => chain::export(access, &queue).await?,
         Command::OnForeign(args) => chain::on_foreign(access, &queue, args).await?,
-        Command::AddRepo(_) | Command::Run(_) | Command::Key(_) => {}
+        Command::AddRepo(_) | Command::RemoveRepo(_) | Command::Run(_) | Command::Key(_) => {}
     }
+    Ok(Exit::Done)
+}
+
+async fn remove(access: &Access<'_>, args: &RemoveRepoArgs) -> Result<Exit, Failure> {
+    let queue = access.remove(&args.queue, args.cancel_entries).await?;
+    access.context().output.answer(&queue, || {
+        let (cancelled, complete) =
+            queue.removed.as_ref().map_or((0, true), |removal| (removal.entries, removal.complete));
+        let done = if complete { "Removed" } else { "Started to remove" };
+        format!("{done} merge queue {}; {cancelled} entries cancelled. Its chain is kept.\n", queue.id)
+    })?;
     Ok(Exit::Done)
 }
 
@@ -323,6 +361,7 @@ fn new_queue(args: &AddRepoArgs) -> Result<NewMergeQueue, Failure> {
         location,
         base_branch: Some(args.base.clone()),
         name: args.name.clone(),
+        namespace: args.namespace.clone(),
         on_foreign: args.on_foreign.map(chain::OnForeign::to_wire),
     })
 }

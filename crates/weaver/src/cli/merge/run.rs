@@ -70,7 +70,7 @@ async fn is_idle(engine: &MergeEngine) -> bool {
     engine.queues().await.is_ok_and(|queues| {
         queues.iter().all(|queue| {
             let is_still = queue.entries.is_empty() || queue.paused.is_some();
-            is_still && queue.outbox.is_empty() && queue.stopping.is_empty()
+            is_still && queue.removal.is_none() && queue.outbox.is_empty() && queue.stopping.is_empty()
         })
     })
 }

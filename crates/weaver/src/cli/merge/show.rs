@@ -32,7 +32,12 @@ pub(super) async fn status(access: &Access<'_>, id: &str) -> Result<(), Failure>
 }
 
 fn head(queue: &MergeQueue) -> String {
-    let mut text = format!("Merge queue {}, base branch `{}`\n", queue.id, queue.base_branch);
+    let (id, base, namespace) = (&queue.id, &queue.base_branch, &queue.namespace);
+    let mut text = format!("Merge queue {id}, base branch `{base}`, namespace `{namespace}`\n");
+    if let Some(removal) = &queue.removed {
+        let by = removal.by.as_deref().unwrap_or("an operator");
+        text += &format!("Removed at {} by {by}\n", instant(removal.at));
+    }
     if let Some(pause) = &queue.paused {
         text += &format!("Paused since {}: {}\n", instant(pause.since), pause.reason);
     }
@@ -95,30 +100,35 @@ pub(super) async fn entry(access: &Access<'_>, queue: &str, number: u64) -> Resu
             let again = instant(fault.retry_at);
             text += &format!("  fault   {} (retried at {again})\n", fault.message);
         }
-        text + &entry.checks.iter().map(check).collect::<String>()
+        text + &entry.checks.iter().map(|it| check(&entry.namespace, it)).collect::<String>()
     })
 }
 
-fn check(check: &MergeCheck) -> String {
+fn check(namespace: &str, check: &MergeCheck) -> String {
     let conclusion = match check.conclusion.as_str() {
         "reused" => "passed before on the same tree",
         "flaky" => "flaky: passed when repeated",
         "broken_base" => "failed on the base too",
+        "unusable" => "cannot be checked out",
         "gave_up" => "could not be run",
         other => other,
     };
-    let runs: String = check.runs.iter().map(run).collect();
+    let runs: String = check.runs.iter().map(|it| run(namespace, it)).collect();
     format!("  check `{}`: {conclusion}\n{runs}", check.name)
 }
 
-fn run(run: &MergeRun) -> String {
+fn run(namespace: &str, run: &MergeRun) -> String {
     let on = if run.on == "base" { "on the base" } else { "on the candidate" };
     let end = match (run.outcome.as_deref(), &run.summary) {
         (None, _) => "running".to_owned(),
         (Some(_), Some(summary)) => summary.replace('\n', "\n      "),
         (Some(end), None) => end.replace('_', " "),
     };
-    let task = run.task.as_ref().map_or_else(String::new, |task| format!(" (task {task})"));
+    let place = match namespace {
+        "default" => String::new(),
+        other => format!(", namespace {other}"),
+    };
+    let task = run.task.as_ref().map_or_else(String::new, |task| format!(" (task {task}{place})"));
     format!("    {on}{task}: {end}\n")
 }
 

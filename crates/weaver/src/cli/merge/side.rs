@@ -1,14 +1,16 @@
 //! The merge engine and the worker for its checks, shared by `weaver serve` and `weaver merge run`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use weaver::core::clock::Clock;
 use weaver::core::name::Namespace;
 use weaver::core::ports::Store;
-use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
+use weaver::runtime::{BuildError, LocalSource, Registry, Shutdown, Worker};
 use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::GitForges;
@@ -82,10 +84,14 @@ pub(crate) fn key_file(config: &Config) -> PathBuf {
     }
 }
 
-/// An engine, and a worker for its checks that starts once there is a merge queue.
+/// An engine, and the workers for its checks: one for each namespace, from its first merge queue on. So tasks
+/// that a namespace has in the queue of the checks do not hold up the checks of another one.
 pub(crate) struct Side {
     engine: MergeEngine,
-    worker: Worker,
+    source: Arc<LocalSource>,
+    registry: Registry,
+    /// How long running checks may take after a shutdown request.
+    grace: Duration,
     clock: Arc<dyn Clock>,
     /// Interval of re-verifying a part of the history.
     verify_every: Duration,
@@ -99,6 +105,7 @@ impl Side {
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Failure> {
         let options = CheckOptions {
+            namespace: engine.namespace().clone(),
             // Shared by all processes: leftovers of a killed one are removed by the next.
             directory: std::env::temp_dir(),
             path: std::env::var_os("PATH").unwrap_or_default(),
@@ -109,42 +116,62 @@ impl Side {
         let forges = Arc::new(forges(config, clock));
         let handler = CheckHandler::new(Arc::clone(store), forges, Arc::clone(clock), options);
         let registry = worker::with_built_in(Registry::new().handler(handler), config, clock)?;
-        let budget = u32::try_from(engine.policy().check_budget).unwrap_or(u32::MAX);
-        let worker = Worker::builder(Arc::new(LocalSource::new(Arc::clone(store))), Arc::clone(clock))
-            .registry(registry)
-            .queues([CHECK_QUEUE])
-            .namespaces([engine.namespace().to_string()])
-            .concurrency(budget.saturating_add(MESSAGES))
-            .grace(config.span(keys::WORKER_GRACE))
-            .build()
-            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        let (source, grace) =
+            (Arc::new(LocalSource::new(Arc::clone(store))), config.span(keys::WORKER_GRACE));
         let verify_every = config.span(keys::MERGE_VERIFY_EVERY);
-        Ok(Self { engine, worker, clock: Arc::clone(clock), verify_every })
+        let side = Self { engine, source, registry, grace, clock: Arc::clone(clock), verify_every };
+        // What cannot be built is refused at the start; the namespace makes no difference.
+        side.worker(side.engine.namespace())
+            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        Ok(side)
     }
 
-    /// Runs until `closing`; the worker then drains as `shutdown` allows.
+    fn worker(&self, namespace: &Namespace) -> Result<Worker, BuildError> {
+        let budget = u32::try_from(self.engine.policy().check_budget).unwrap_or(u32::MAX);
+        Worker::builder(Arc::clone(&self.source) as _, Arc::clone(&self.clock))
+            .registry(self.registry.clone())
+            .queues([CHECK_QUEUE])
+            .namespaces([namespace.to_string()])
+            .concurrency(budget.saturating_add(MESSAGES))
+            .grace(self.grace)
+            .build()
+    }
+
+    /// Runs until `closing`; the workers then drain as `shutdown` allows.
     pub(crate) async fn run(self, closing: &CancellationToken, shutdown: &Shutdown) {
-        let Self { engine, worker, clock, .. } = self;
-        let checks = async {
-            // A server without merge queues needs no second worker.
-            if closing.run_until_cancelled(first_queue(&engine, &*clock)).await.is_some() {
-                Box::pin(worker.run(shutdown.clone())).await;
-            }
-        };
+        let engine = &self.engine;
         let history = Box::pin(engine.watch_history(self.verify_every, closing.cancelled()));
+        let checks = Box::pin(self.run_checks(closing, shutdown));
         tokio::join!(engine.run(closing.cancelled()), history, checks);
     }
-}
 
-/// Resolves when there is a merge queue, created here or by another node.
-async fn first_queue(engine: &MergeEngine, clock: &dyn Clock) {
-    let mut changes = engine.changes();
-    let every = Duration::from_secs(engine.policy().reconcile_every_s);
-    // Errors are retried; the engine logs them.
-    while !engine.queues().await.is_ok_and(|queues| !queues.is_empty()) {
-        tokio::select! {
-            _ = changes.changed() => {}
-            () = clock.sleep_until(clock.monotonic().saturating_add(every)) => {}
+    /// Starts a worker for each namespace that has a merge queue, created here or by another node. It stays
+    /// until the end: tasks of a queue that was removed may be left.
+    async fn run_checks(&self, closing: &CancellationToken, shutdown: &Shutdown) {
+        let mut changes = self.engine.changes();
+        let every = Duration::from_secs(self.engine.policy().reconcile_every_s);
+        // Tasks of their own: a slow listing of queues must not delay their renewals.
+        let (mut workers, mut served) = (JoinSet::new(), HashSet::new());
+        while !closing.is_cancelled() {
+            changes.mark_unchanged();
+            // Errors are retried; the engine logs them.
+            for queue in self.engine.queues().await.unwrap_or_default() {
+                let namespace = self.engine.namespace_of(&queue);
+                if !served.contains(namespace)
+                    && let Ok(worker) = self.worker(namespace)
+                {
+                    served.insert(namespace.clone());
+                    workers.spawn(worker.run(shutdown.clone()));
+                }
+            }
+            let next = self.clock.monotonic().saturating_add(every);
+            tokio::select! {
+                biased;
+                () = closing.cancelled() => {}
+                _ = changes.changed() => {}
+                () = self.clock.sleep_until(next) => {}
+            }
         }
+        while workers.join_next().await.is_some() {}
     }
 }
