@@ -178,17 +178,6 @@ fn inherit(_: &File) -> io::Result<()> {
 /// Refuses file systems whose locks may be granted by another machine, or lost by one: all but a known list.
 #[cfg(target_os = "linux")]
 fn only_of_this_kernel(file: &File) -> io::Result<()> {
-    /// ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs, tmpfs, overlayfs (`linux/magic.h`).
-    const LOCAL: [u64; 8] = [
-        0xEF53,
-        0x5846_5342,
-        0x9123_683E,
-        0xF2F5_2010,
-        0x2FC1_2FC1,
-        0xCA45_1A4E,
-        0x0102_1994,
-        0x794C_7630,
-    ];
     // Some architectures sign-extend it.
     let kind = rustix::fs::fstatfs(file)?.f_type as u64 & 0xFFFF_FFFF;
     if LOCAL.contains(&kind) {
@@ -203,4 +192,25 @@ fn only_of_this_kernel(file: &File) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn only_of_this_kernel(_: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs, tmpfs, overlayfs (`linux/magic.h`).
+#[cfg(target_os = "linux")]
+const LOCAL: [u64; 8] =
+    [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x2FC1_2FC1, 0xCA45_1A4E, 0x0102_1994, 0x794C_7630];
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_of_network_file_systems_are_not_trusted() {
+        // NFS, SMB, CIFS, FUSE, 9P, Ceph.
+        for kind in [0x6969, 0xFE53_4D42, 0xFF53_4D42, 0x6573_5546, 0x0102_1997, 0x00C3_6400] {
+            assert!(!LOCAL.contains(&kind), "{kind:#x}");
+        }
+        let refused = only_of_this_kernel(&File::open("/proc/self/status").unwrap()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+        assert!(refused.to_string().contains("not known to be local"), "{refused}");
+    }
 }

@@ -3,13 +3,12 @@
 use weaver_core::error::Result;
 use weaver_core::id::ProcessId;
 use weaver_core::lifecycle::{Command, decide};
-use weaver_core::limits::PAGE_MAX;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Selector, TaskQuery};
 use weaver_core::queue::Committed;
 use weaver_core::task::TaskState;
 
-use super::{LocalSource, WorkSource};
+use super::{LocalSource, MAINTAIN_MAX, WorkSource};
 
 impl LocalSource {
     /// Ends the leases of processes that have ended; returns how many there were.
@@ -18,7 +17,8 @@ impl LocalSource {
         let mut lost = 0;
         // Reads a local directory with a few small files, without waiting for a lock.
         for ended in lock.ended() {
-            tracing::info!(process = %format_args!("{:016x}", ended.process.0), "a process has ended; expiring its leases");
+            let process = format!("{:016x}", ended.process.0);
+            tracing::info!(process, "a process has ended; expiring its leases");
             for namespace in self.namespaces().await? {
                 lost += self.expire_leases_of(ended.process, namespace).await?;
             }
@@ -31,7 +31,7 @@ impl LocalSource {
     async fn expire_leases_of(&self, process: ProcessId, namespace: Namespace) -> Result<u32> {
         let mut lost = 0;
         let mut query = TaskQuery {
-            limit: PAGE_MAX,
+            limit: MAINTAIN_MAX,
             ..TaskQuery::new(namespace).select(Selector::State(TaskState::Running))
         };
         loop {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use weaver::core::clock::Clock;
 use weaver::core::name::Namespace;
 use weaver::core::ports::Store;
-use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
+use weaver::runtime::{Registry, Shutdown, Worker};
 use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::GitForges;
@@ -16,6 +16,7 @@ use weaver_merge::keys::Keyring;
 use weaver_merge::plan::Policy;
 
 use super::notify;
+use crate::cli::local::LocalWorkers;
 use crate::cli::{confinement, worker};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
@@ -95,6 +96,7 @@ impl Side {
     pub(crate) fn new(
         engine: MergeEngine,
         store: &Arc<dyn Store>,
+        workers: &LocalWorkers,
         config: &Config,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Failure> {
@@ -110,7 +112,8 @@ impl Side {
         let handler = CheckHandler::new(Arc::clone(store), forges, Arc::clone(clock), options);
         let registry = worker::with_built_in(Registry::new().handler(handler), config, clock)?;
         let budget = u32::try_from(engine.policy().check_budget).unwrap_or(u32::MAX);
-        let worker = Worker::builder(Arc::new(LocalSource::new(Arc::clone(store))), Arc::clone(clock))
+        let worker = workers
+            .builder(clock)
             .registry(registry)
             .queues([CHECK_QUEUE])
             .namespaces([engine.namespace().to_string()])
