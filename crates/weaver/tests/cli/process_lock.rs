@@ -62,7 +62,7 @@ fn a_check_of_a_killed_server_runs_again_at_once_and_its_change_lands() {
     assert_eq!((lost.outcome, passed.outcome), (AttemptOutcome::Lost, AttemptOutcome::Succeeded));
     assert!(lost.error.as_deref().is_some_and(|error| error.contains(SEEN)), "{task:?}");
     assert_eq!((task.losses, task.failures), (1, 0), "charged as a lease that expired");
-    let between = passed.started_at.since(lost.started_at);
+    let between = passed.ended_at.since(lost.started_at.expect("it ran"));
     assert!(between < LEASE_TTL_DEFAULT, "{between:?}");
     assert_eq!(server.stop().code, Some(0));
     let locks = std::fs::read_dir(place.path("state/weaver/workers")).expect("it is there").count();
