@@ -115,7 +115,7 @@ fn own_program() {
 }
 
 /// Fails unless the protected files are as the change expects them, and writes to them.
-const RULES: &str = "test \\"$(cat ci/rule 2>/dev/null; ls ci)\\" = \\"$(cat expected)\\" \
+const RULES: &str = "test \"$(cat ci/rule 2>/dev/null; ls ci)\" = \"$(cat expected)\" \
     && echo x > ci/rule && touch ci/dirt && rm ci/other";
 
 fn protected_files() {
@@ -128,8 +128,10 @@ fn protected_files() {
         harness.first = harness.repo.commit("main", None, &base);
         let worker = Worker::new(&harness);
         // Without the rule, and with a configuration that protects nothing: both hold after it has landed.
-        let a = [("ci/rule", ""), ("expected", "base\nother\nrule\n"), (CONFIG_PATH, &config(&checks))];
-        let a = harness.add("a", &a).await;
+        let unprotected = config(&checks);
+        let files =
+            [("ci/rule", ""), ("expected", "base\nother\nrule\n"), (CONFIG_PATH, unprotected.as_str())];
+        let a = harness.add("a", &files).await;
         worker.land(&harness, a).await;
         let written = worker.written.load(Ordering::SeqCst);
         let expected = if has_overlays(&harness.repo.scratch("overlay")) { 1 } else { 3 };
