@@ -81,8 +81,7 @@ impl ProcessLock {
             only_of_this_kernel(&file)?;
             file.try_lock()?;
             let found = file.metadata()?;
-            let holder =
-                Holder { boot, device: found.dev(), inode: found.ino(), store: store.to_owned() };
+            let holder = Holder { boot, device: found.dev(), inode: found.ino(), store: store.to_owned() };
             file.write_all(&serde_json::to_vec(&holder)?)?;
             inherit(&file)?;
             fs::rename(&new, &path)?;

@@ -25,12 +25,8 @@ impl World {
         let key = store.enqueue(NewTask::new("work")).await.unwrap().key;
         let process = ProcessLock::acquire(&directory, "here").unwrap();
         let worker = WorkerId::new("ada").unwrap();
-        let request = LeaseRequest::new(
-            key.namespace.clone(),
-            QueueName::default(),
-            worker,
-            process.tokens()(),
-        );
+        let request =
+            LeaseRequest::new(key.namespace.clone(), QueueName::default(), worker, process.tokens()());
         assert_eq!(store.lease(request).await.unwrap().len(), 1);
         Self { directory, queue, key, process: Some(process) }
     }

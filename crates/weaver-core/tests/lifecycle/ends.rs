@@ -256,7 +256,11 @@ fn a_process_that_ended_loses_its_leases_as_if_they_had_expired() {
         let expired = decide(&life.record, Command::Expire(OverdueReason::Lease), life.now).unwrap();
         let ended = life.ask(Command::HolderEnded { process }).expect("it runs");
         assert!(ended.error.as_deref().unwrap().contains("ended without a report"));
-        assert_eq!(Transition { error: expired.error.clone(), ..ended }, expired, "the same charge and state");
+        assert_eq!(
+            Transition { error: expired.error.clone(), ..ended },
+            expired,
+            "the same charge and state"
+        );
     }
 }
 

@@ -159,7 +159,11 @@ impl Step {
 
 /// A token per version is a token per start.
 fn grant(life: &Life, name: &str) -> Grant {
-    Grant { worker: worker(name), token: LeaseToken::of_process(ProcessId(life.record.version.0), 1), ttl: TTL }
+    Grant {
+        worker: worker(name),
+        token: LeaseToken::of_process(ProcessId(life.record.version.0), 1),
+        ttl: TTL,
+    }
 }
 
 impl Which {

@@ -124,7 +124,9 @@ mod tests {
     fn busy(exit_max: Duration) -> (Remover, std::sync::mpsc::Sender<()>) {
         let remover = Remover::start(exit_max);
         let (release, released) = channel::<()>();
-        remover.run(Box::new(move || drop(released.recv())));
+        remover.run(Box::new(move || {
+            let _ = released.recv(); // An error: the sender was dropped.
+        }));
         (remover, release)
     }
 

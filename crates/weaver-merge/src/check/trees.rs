@@ -136,7 +136,9 @@ impl Trees {
         }
         let root = match &state.root {
             Some(root) => Arc::clone(root),
-            None => Arc::clone(state.root.insert(Arc::new(Workspace::new(&self.parent, "trees", &self.remover)?))),
+            None => {
+                Arc::clone(state.root.insert(Arc::new(Workspace::new(&self.parent, "trees", &self.remover)?)))
+            }
         };
         let is_free = |tree: &Arc<Tree>| {
             tree.repository == repository && Arc::strong_count(tree) == 1 && tree.written.initialized()

@@ -121,8 +121,7 @@ const RULES: &str = "test \"$(cat ci/rule 2>/dev/null; ls ci)\" = \"$(cat expect
 fn protected_files() {
     run(async {
         let checks = ["one", "two", "three"].map(|name| (name, RULES));
-        let mut harness =
-            Harness::with(|_| format!("protected = [\"ci/rule\"]\n{}", config(&checks))).await;
+        let mut harness = Harness::with(|_| format!("protected = [\"ci/rule\"]\n{}", config(&checks))).await;
         harness.accept_foreign().await;
         let base = [("ci/rule", "base\n"), ("ci/other", "1\n")];
         harness.first = harness.repo.commit("main", None, &base);
