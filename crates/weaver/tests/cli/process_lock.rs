@@ -109,9 +109,11 @@ impl Drop for Sleeper {
 fn a_stopped_worker_keeps_its_lease_and_a_killed_one_loses_it_before_it_expires() {
     let database = crate::postgres::Database::new("process_lock");
     let place = Place::new();
+    let root = place.path("commands");
+    std::fs::create_dir(&root).expect("it is new");
     let policy = format!(
         "[handlers.exec]\nworking_root = \"{}\"\n[handlers.exec.commands.sleep]\nprogram = \"/bin/sleep\"\nargs = [\"1000\"]\n",
-        place.path("").display()
+        root.display()
     );
     place.write("weaver.toml", &policy);
     let mut serve = place.command("serve --queues nothing --listen 127.0.0.1:0 --log warn --store");
