@@ -1,5 +1,6 @@
 //! Leases of a process that has ended are lost at once; all others wait for their expiry.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

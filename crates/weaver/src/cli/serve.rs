@@ -171,9 +171,7 @@ pub(crate) async fn serve_store(
     let scheme = if endpoint.tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", endpoint.seen_at(address));
     let merge = side::engine(&store, &context.config, clock)?;
-    let is_merging = context.config.text(keys::MERGE_ENABLED) == "true";
-    let merging = is_merging.then(|| Side::new(merge.clone(), &store, &workers, &context.config, clock));
-    let merging = merging.transpose()?;
+    let merging = Side::if_enabled(&merge, &store, &workers, &context.config, clock)?;
     let state = AppState::with_limits(store, Arc::clone(clock), serve_limits::limits(&context.config));
     let state = state.with_proxies(endpoint.proxies).with_maintenance(worker.maintenance());
     let mut state = state.with_tokens(Arc::clone(&tokens)).with_merge(merge).with_address(&url);

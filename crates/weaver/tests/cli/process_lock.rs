@@ -38,8 +38,9 @@ fn a_check_of_a_killed_server_runs_again_at_once_and_its_change_lands() {
     // The first run of the check never ends.
     let check = "test -e $WEAVER_CACHE/ran || { touch $WEAVER_CACHE/ran; exec sleep 1000; }";
     let script = format!(
-        "printf '[[check]]\\nname = \"unit\"\\ncommand = [\"sh\", \"-c\", \"{check}\"]\\n' > work/.weaver/merge.toml && \
-         git -C work switch -q main && git -C work commit -q -a -m check && git -C work push -q ../project.git main"
+        "printf '[[check]]\\nname = \"unit\"\\ncommand = [\"sh\", \"-c\", \"{check}\"]\\n' \
+         > work/.weaver/merge.toml && git -C work switch -q main && git -C work commit -q -a -m check && \
+         git -C work push -q ../project.git main"
     );
     Run::of(merge::git(&mut shell(&place, &script))).succeeded();
     let server = Server::start(&place, "serve");
@@ -112,7 +113,8 @@ fn a_stopped_worker_keeps_its_lease_and_a_killed_one_loses_it_before_it_expires(
     let root = place.path("commands");
     std::fs::create_dir(&root).expect("it is new");
     let policy = format!(
-        "[handlers.exec]\nworking_root = \"{}\"\n[handlers.exec.commands.sleep]\nprogram = \"/bin/sleep\"\nargs = [\"1000\"]\n",
+        "[handlers.exec]\nworking_root = \"{}\"\n\
+         [handlers.exec.commands.sleep]\nprogram = \"/bin/sleep\"\nargs = [\"1000\"]\n",
         root.display()
     );
     place.write("weaver.toml", &policy);

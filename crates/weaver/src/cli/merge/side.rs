@@ -93,6 +93,18 @@ pub(crate) struct Side {
 }
 
 impl Side {
+    /// `None` if `merge.enabled` is off.
+    pub(crate) fn if_enabled(
+        engine: &MergeEngine,
+        store: &Arc<dyn Store>,
+        workers: &LocalWorkers,
+        config: &Config,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Option<Self>, Failure> {
+        let is_enabled = config.text(keys::MERGE_ENABLED) == "true";
+        is_enabled.then(|| Self::new(engine.clone(), store, workers, config, clock)).transpose()
+    }
+
     pub(crate) fn new(
         engine: MergeEngine,
         store: &Arc<dyn Store>,
