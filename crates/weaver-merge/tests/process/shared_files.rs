@@ -87,7 +87,12 @@ fn checks_share_files() {
         let checks = ["one", "two", "three"].map(|name| (name, DIRTY));
         let harness = Harness::with(|_| config(&checks)).await;
         let worker = Worker::new(&harness);
-        let a = harness.add("a", &[("src/old", "1\n"), ("src/kept", "1\n"), ("gone", "1\n")]).await;
+        // Once it has landed, checks also fail unless they see the files of the next commit.
+        let next = format!("test ! -e gone && test \"$(cat src/kept)\" = 2 && {DIRTY}");
+        let next = config(&["one", "two", "three"].map(|name| (name, next.as_str())));
+        let files =
+            [("src/old", "1\n"), ("src/kept", "1\n"), ("gone", "1\n"), (CONFIG_PATH, next.as_str())];
+        let a = harness.add("a", &files).await;
         worker.land(&harness, a).await;
         let written = worker.written.load(Ordering::SeqCst);
         let expected = if has_overlays(&harness.repo.scratch("overlay")) { 1 } else { 3 };
