@@ -90,8 +90,7 @@ fn checks_share_files() {
         // Once it has landed, checks also fail unless they see the files of the next commit.
         let next = format!("test ! -e gone && test \"$(cat src/kept)\" = 2 && {DIRTY}");
         let next = config(&["one", "two", "three"].map(|name| (name, next.as_str())));
-        let files =
-            [("src/old", "1\n"), ("src/kept", "1\n"), ("gone", "1\n"), (CONFIG_PATH, next.as_str())];
+        let files = [("src/old", "1\n"), ("src/kept", "1\n"), ("gone", "1\n"), (CONFIG_PATH, next.as_str())];
         let a = harness.add("a", &files).await;
         worker.land(&harness, a).await;
         let written = worker.written.load(Ordering::SeqCst);
