@@ -126,6 +126,23 @@ pub struct Epoch(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeaseToken(pub u128);
 
+impl LeaseToken {
+    /// A token of a process that other processes of its machine can see end: `random` makes it a secret.
+    pub fn of_process(process: ProcessId, random: u64) -> Self {
+        Self(u128::from(process.0) << 64 | u128::from(random))
+    }
+
+    /// The process that made it, if it was made by [`of_process`](Self::of_process); otherwise a random one.
+    pub fn process(self) -> ProcessId {
+        ProcessId((self.0 >> 64) as u64)
+    }
+}
+
+/// 64 random bits that name a process on one machine, in the upper half of its [`LeaseToken`]s: a lease then
+/// says which process holds it, whatever its worker is called.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ProcessId(pub u64);
+
 impl fmt::Debug for LeaseToken {
     /// A token is a secret: it never reaches a log.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -179,5 +196,13 @@ mod tests {
     #[test]
     fn a_lease_token_never_shows_in_debug_output() {
         assert_eq!(format!("{:?}", LeaseToken(0xdead_beef)), "LeaseToken(…)");
+    }
+
+    #[test]
+    fn a_lease_token_says_which_process_made_it() {
+        let process = ProcessId(0xfeed_0000_0000_0001);
+        let (one, other) = (LeaseToken::of_process(process, u64::MAX), LeaseToken::of_process(process, 0));
+        assert_eq!((one.process(), other.process()), (process, process));
+        assert_ne!(one, other);
     }
 }

@@ -9,7 +9,8 @@
 //!     ├─ finish        reports outcomes in batches
 //!     ├─ renew         lease renewal, cancellation; stops handlers whose lease cannot be renewed (G2)
 //!     ├─ watch         waits for cancellations
-//!     └─ housekeeping  heartbeats, statistics, lease expiry and retention (G3)
+//!     └─ housekeeping  heartbeats, statistics, lease expiry and retention (G3); ProcessLock: leases of
+//!                      processes of this machine that have ended
 //! ```
 //!
 //! A worker delivers at least once: a task whose lease expired runs again, and its old handler's outcome is
@@ -24,6 +25,7 @@ mod events;
 mod execute;
 mod handler;
 mod maintenance;
+mod process_lock;
 mod registry;
 mod shared;
 mod shutdown;
@@ -38,6 +40,7 @@ pub use error::TaskError;
 pub use events::{Event, EventAt, subscribe, subscribe_from};
 pub use handler::{TaskHandler, blocking};
 pub use maintenance::{MaintenanceFailing, MaintenanceWatch};
+pub use process_lock::ProcessLock;
 pub use registry::{MissingShared, Registry};
 pub use shared::{FromShared, Shared, SharedType};
 pub use shutdown::Shutdown;

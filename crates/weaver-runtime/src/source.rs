@@ -1,5 +1,7 @@
 //! Where a worker gets its tasks: a store in this process, or a server over HTTP.
 
+mod ended;
+
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
 
 use crate::ctx::Ctx;
+use crate::process_lock::ProcessLock;
 
 /// Overdue tasks per round of maintenance, and finished tasks per purge statement.
 const MAINTAIN_MAX: u32 = 500;
@@ -113,7 +116,7 @@ impl EndReport for End {
 /// What a round of maintenance changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Maintained {
-    /// Tasks whose lease expired: their attempt is lost.
+    /// Tasks whose lease expired, or whose process has ended: their attempt is lost.
     pub lost: u32,
     /// Tasks that reached `expires_at` before their first start.
     pub expired: u32,
@@ -130,6 +133,7 @@ pub struct LocalSource {
     retention: Option<Duration>,
     /// Rounds of maintenance until the next purge. Shared by the clones, which are one worker.
     rounds_to_purge: Arc<AtomicU32>,
+    process_lock: Option<Arc<ProcessLock>>,
 }
 
 impl LocalSource {
@@ -152,7 +156,15 @@ impl LocalSource {
     }
 
     fn purging(store: Arc<dyn Store>, retention: Option<Duration>) -> Self {
-        Self { store, retention, rounds_to_purge: Arc::default() }
+        Self { store, retention, rounds_to_purge: Arc::default(), process_lock: None }
+    }
+
+    /// Leases of processes of this machine that have ended are lost at the next round of maintenance, and not
+    /// only when they expire: of those that took such a lock, and made their lease tokens
+    /// [with it](ProcessLock::tokens).
+    #[must_use]
+    pub fn with_process_lock(self, lock: Arc<ProcessLock>) -> Self {
+        Self { process_lock: Some(lock), ..self }
     }
 
     /// The store it was made with.
@@ -302,7 +314,8 @@ impl WorkSource for LocalSource {
     }
 
     async fn maintain(&self) -> Result<Maintained> {
-        // Separately: a failure of one part must not stop the other.
+        // Separately: a failure of one part must not stop the others.
+        let ended = self.expire_ended().await;
         let expired = match self.store.overdue(MAINTAIN_MAX).await {
             Ok(overdue) if overdue.is_empty() => Ok(Maintained::default()),
             Ok(overdue) => self.expire(overdue).await,
@@ -312,7 +325,8 @@ impl WorkSource for LocalSource {
             Some(finished_for) => self.purge(finished_for).await,
             None => Ok(0),
         };
-        Ok(Maintained { purged: purged?, ..expired? })
+        let expired = expired?;
+        Ok(Maintained { purged: purged?, lost: expired.lost + ended?, ..expired })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::id::{Epoch, LeaseToken};
+use crate::id::{Epoch, LeaseToken, ProcessId};
 use crate::lease::Lease;
 use crate::lifecycle::table::Verb;
 use crate::name::WorkerId;
@@ -37,6 +37,12 @@ pub enum Command {
     },
     /// The store found it overdue.
     Expire(OverdueReason),
+    /// The process that holds its lease is known to have ended, with every process that it started: the
+    /// attempt is lost, as when the lease expires.
+    HolderEnded {
+        /// Only leases of this process are ended.
+        process: ProcessId,
+    },
     /// A user cancels it.
     Cancel,
     /// A schedule's policy cancels it in favour of a newer run.
@@ -118,6 +124,12 @@ pub enum Refused {
     /// Fencing: the lease expired, or the task was cancelled or leased again (G2).
     #[error("the lease is no longer valid: it expired, or the task was cancelled; stop the handler")]
     LeaseLost,
+    /// Another process holds its lease than the one that ended.
+    #[error("worker {worker} holds its lease, and its process is not the one that ended")]
+    HeldElsewhere {
+        /// The worker that holds the lease.
+        worker: WorkerId,
+    },
     /// It is assigned to another worker.
     #[error("it is assigned to {worker}: only that worker may start it")]
     AssignedElsewhere {

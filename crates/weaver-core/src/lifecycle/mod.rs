@@ -103,6 +103,7 @@ pub fn decide(
             }
         }
         Command::Expire(OverdueReason::Lease) => expire_lease::decide(record),
+        Command::HolderEnded { process } => expire_lease::decide_ended(record, process),
         Command::Expire(OverdueReason::ExpiresAt) => expire::decide(record, now.wall),
         // A cancellation hold is on a record that has ended: `confirm_stopped` removes it, not a transition.
         Command::Expire(OverdueReason::Hold) => {

@@ -1,7 +1,9 @@
 //! How attempts end: succeed, fail, time_out, expire_lease, release, snooze, cancel.
 
 use bytes::Bytes;
-use weaver_core::lifecycle::{Command, OverdueReason, Refused, Transition};
+use weaver_core::id::ProcessId;
+use weaver_core::lease::Renewal;
+use weaver_core::lifecycle::{Command, OverdueReason, Refused, Transition, decide, renew};
 use weaver_core::outcome::{Outcome, RESULT_MAX_BYTES, Retry};
 use weaver_core::retry::{DELAY_MAX, RetryPolicy};
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskState};
@@ -244,4 +246,35 @@ fn a_record_that_runs_without_a_lease_is_lost_like_one_whose_lease_expired() {
         assert_eq!((life.record.losses, life.record.executions), (1, 1), "{lost:?}");
         assert!(life.record.last_error.as_deref().unwrap().contains("without a lease"));
     }
+}
+
+#[test]
+fn a_process_that_ended_loses_its_leases_as_if_they_had_expired() {
+    for max_losses in [3, 0] {
+        let mut life = Life::running(task().max_losses(max_losses));
+        let process = life.record.lease.as_ref().unwrap().token.process();
+        let expired = decide(&life.record, Command::Expire(OverdueReason::Lease), life.now).unwrap();
+        let ended = life.ask(Command::HolderEnded { process }).expect("it runs");
+        assert!(ended.error.as_deref().unwrap().contains("ended without a report"));
+        assert_eq!(
+            Transition { error: expired.error.clone(), ..ended },
+            expired,
+            "the same charge and state"
+        );
+    }
+}
+
+#[test]
+fn a_process_that_ended_loses_neither_leases_of_others_nor_renewed_ones() {
+    let mut life = Life::running(task());
+    let process = life.record.lease.as_ref().unwrap().token.process();
+    let other = ProcessId(!process.0);
+    let refused = life.ask(Command::HolderEnded { process: other });
+    assert!(matches!(refused, Err(Refused::HeldElsewhere { .. })), "{refused:?}");
+    let ended = decide(&life.record, Command::HolderEnded { process }, life.now).unwrap();
+    let renewal = Renewal::of(life.record.current_lease().unwrap());
+    let _ = renew(&mut life.record, renewal, life.now);
+    assert!(!ended.fits(&life.record), "it was decided on an older renewal");
+    life.record.lease = None;
+    assert!(life.ask(Command::HolderEnded { process }).is_err(), "no process holds it");
 }

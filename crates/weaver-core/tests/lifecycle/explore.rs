@@ -70,6 +70,7 @@ pub(crate) fn commands(record: &TaskRecord) -> Vec<Command> {
         Command::Expire(OverdueReason::Lease),
         Command::Expire(OverdueReason::ExpiresAt),
         Command::Expire(OverdueReason::Hold),
+        Command::HolderEnded { process: lease.token.process() },
         Command::Cancel,
         Command::Replace,
         Command::RunNow,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use weaver_core::id::{Epoch, LeaseToken, TaskId, Version};
+use weaver_core::id::{Epoch, LeaseToken, ProcessId, TaskId, Version};
 use weaver_core::lease::{ContinuationChange, Lease, Renewal, Renewed};
 use weaver_core::lifecycle::{
     Command, Grant, OverdueReason, Refused, Transition, confirm_stopped, decide, renew,
@@ -159,7 +159,11 @@ impl Step {
 
 /// A token per version is a token per start.
 fn grant(life: &Life, name: &str) -> Grant {
-    Grant { worker: worker(name), token: LeaseToken(life.record.version.0.into()), ttl: TTL }
+    Grant {
+        worker: worker(name),
+        token: LeaseToken::of_process(ProcessId(life.record.version.0), 1),
+        ttl: TTL,
+    }
 }
 
 impl Which {
@@ -260,6 +264,7 @@ fn commands() -> impl Strategy<Value = Command> {
         6 => Just(Command::Expire(OverdueReason::Lease)),
         4 => Just(Command::Expire(OverdueReason::ExpiresAt)),
         2 => Just(Command::Expire(OverdueReason::Hold)),
+        4 => (0..4_u64).prop_map(|process| Command::HolderEnded { process: ProcessId(process) }),
         8 => Just(Command::RunNow),
         1 => Just(Command::Cancel),
         1 => Just(Command::Replace),

@@ -50,6 +50,9 @@ fn design_allows(record: &TaskRecord, command: &Command, now: Timestamp) -> bool
             record.state == Running && record.current_lease().as_ref() == Some(lease)
         }
         Command::Expire(OverdueReason::Lease) => record.state == Running,
+        Command::HolderEnded { process } => {
+            record.current_lease().is_some_and(|lease| lease.token.process() == *process)
+        }
         Command::Expire(OverdueReason::ExpiresAt) => is_live && has_expired,
         Command::Expire(OverdueReason::Hold) => false,
         Command::Cancel | Command::Replace => is_live,

@@ -27,7 +27,7 @@ pub(crate) fn verb_of(command: &Command) -> Option<Verb> {
             Outcome::Cancelled { .. } => Verb::Cancel,
             Outcome::Released => Verb::Release,
         },
-        Command::Expire(OverdueReason::Lease) => Verb::ExpireLease,
+        Command::Expire(OverdueReason::Lease) | Command::HolderEnded { .. } => Verb::ExpireLease,
         Command::Expire(OverdueReason::ExpiresAt) => Verb::Expire,
         Command::Expire(OverdueReason::Hold) => return None,
         Command::Cancel | Command::Replace => Verb::Cancel,

@@ -1,4 +1,5 @@
-//! The files of a check: a copy that it shares with other checks of the commit, or one of its own.
+//! The files of a check: a copy that it shares with other checks of the commit, or one of its own. Protected
+//! ones are those of the base.
 
 use std::io;
 use std::path::Path;
@@ -9,13 +10,22 @@ use weaver_process::confine::User;
 
 use super::CheckPayload;
 use super::trees::{Tree, Trees};
-use crate::domain::{CheckTarget, MergeQueue, RunOutcome};
+use crate::domain::{CheckTarget, MergeQueue, Oid, RunOutcome};
 use crate::engine::build_again;
 use crate::forge::{Forge, ForgeError};
 
 /// A second time after missing objects: `git gc` may have removed some that the candidate shared with commits
 /// that no ref points to any more.
 const TRIES: usize = 2;
+
+/// The files of a check.
+pub(super) struct Wanted<'a> {
+    pub(super) commit: &'a Oid,
+    /// The commit of the protected files.
+    pub(super) base: &'a Oid,
+    /// Paths that are replaced by those of the base; none when the base itself is checked.
+    pub(super) protected: &'a [String],
+}
 
 /// Where the files of a check go.
 pub(super) enum Place<'a> {
@@ -30,6 +40,7 @@ pub(super) async fn check_out(
     forge: &dyn Forge,
     queue: &MergeQueue,
     payload: &CheckPayload,
+    protected: &[String],
     place: Place<'_>,
 ) -> Result<Result<Option<Arc<Tree>>, RunOutcome>, Outcome> {
     let mut problem = String::new();
@@ -39,11 +50,11 @@ pub(super) async fn check_out(
         {
             return Ok(Err(RunOutcome::Unusable { problem }));
         }
-        let commit = &payload.commit;
+        let wanted = Wanted { commit: &payload.commit, base: &payload.base, protected };
         let written = match place {
-            Place::Own(into) => forge.check_out(commit, into).await.map(|()| None),
+            Place::Own(into) => write(forge, &wanted, into).await.map(|()| None),
             Place::Shared(trees, user) => {
-                trees.get(forge, &queue.repository.location, commit, user).await.map(Some)
+                trees.get(forge, &queue.repository.location, &wanted, user).await.map(Some)
             }
         };
         match written {
@@ -56,6 +67,26 @@ pub(super) async fn check_out(
         }
     }
     Ok(Err(RunOutcome::Unusable { problem }))
+}
+
+async fn write(forge: &dyn Forge, wanted: &Wanted<'_>, into: &Path) -> Result<(), ForgeError> {
+    forge.check_out(wanted.commit, into).await?;
+    write_protected(forge, wanted, into).await
+}
+
+/// Replaces the protected files of a checkout. An error is never the change's fault: they are the base's.
+pub(super) async fn write_protected(
+    forge: &dyn Forge,
+    wanted: &Wanted<'_>,
+    into: &Path,
+) -> Result<(), ForgeError> {
+    if wanted.protected.is_empty() {
+        return Ok(());
+    }
+    match forge.restore(wanted.base, wanted.protected, into).await {
+        Err(ForgeError::Unusable(problem)) => Err(ForgeError::Unavailable(problem)),
+        restored => restored,
+    }
 }
 
 fn empty(directory: &Path) -> io::Result<()> {

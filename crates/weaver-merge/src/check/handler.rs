@@ -21,6 +21,7 @@ use weaver_runtime::{Ctx, TaskHandler};
 
 use super::cache;
 use super::checkout::{Place, check_out};
+use super::removal::Remover;
 use super::trees::{Tree, Trees};
 use super::workspace::Workspace;
 use super::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
@@ -59,6 +60,7 @@ pub struct CheckHandler {
     clock: Arc<dyn Clock>,
     options: CheckOptions,
     trees: Trees,
+    remover: Arc<Remover>,
     /// This machine cannot mount overlays: each check gets files of its own.
     is_without_overlays: AtomicBool,
 }
@@ -81,9 +83,10 @@ impl CheckHandler {
         options: CheckOptions,
     ) -> Self {
         let task_type = TaskType::new(CHECK_TASK_TYPE).expect("a valid task type");
-        let (documents, trees) = (MergeDocuments::new(store), Trees::new(&options.directory));
+        let remover = Arc::new(Remover::new());
+        let (documents, trees) = (MergeDocuments::new(store), Trees::new(&options.directory, &remover));
         let is_without_overlays = AtomicBool::new(false);
-        Self { task_type, documents, forges, clock, options, trees, is_without_overlays }
+        Self { task_type, documents, forges, clock, options, trees, remover, is_without_overlays }
     }
 
     /// Finds the check to run; `Err` is the outcome of the task.
@@ -207,10 +210,8 @@ impl CheckHandler {
     async fn run(&self, payload: &CheckPayload, ctx: &Ctx) -> Result<Outcome, Outcome> {
         let found = self.prepare(payload, ctx).await?;
         let isolation = &self.options.isolation;
-        // Without a sandbox of its own, a check could write to files that it shares. Protected files replace
-        // those of the commit, so that its files are not what other checks share.
-        let can_share = found.protected.is_empty()
-            && !isolation.rules.unconfined
+        // Without a sandbox of its own, a check could write to files that it shares.
+        let can_share = !isolation.rules.unconfined
             && isolation.confiner.as_ref().is_some_and(|confiner| confiner.maps_owners())
             && !self.is_without_overlays.load(Ordering::Relaxed);
         if can_share {
@@ -230,7 +231,7 @@ impl CheckHandler {
         }
     }
 
-    /// Runs the check in a workspace that is gone when this returns.
+    /// Runs the check in a workspace that is removed afterwards.
     async fn run_in(
         &self,
         payload: &CheckPayload,
@@ -240,19 +241,15 @@ impl CheckHandler {
     ) -> Result<RunOutcome, Interrupted> {
         let Prepared { forge, queue, check, protected } = found;
         let name = format!("{}-{}", ctx.key().id, ctx.attempt());
-        let workspace = Workspace::new(&self.options.directory, &name)
+        let workspace = Workspace::new(&self.options.directory, &name, &self.remover)
             .map_err(|error| Outcome::failed(format!("cannot create a workspace for the check: {error}")))?;
         let files = workspace.files();
         let user = self.options.isolation.user_for(None);
         let place = if is_shared { Place::Shared(&self.trees, user) } else { Place::Own(&files) };
-        let tree = match check_out(&**forge, queue, payload, place).await? {
+        let tree = match check_out(&**forge, queue, payload, protected, place).await? {
             Ok(tree) => tree,
             Err(outcome) => return Ok(outcome),
         };
-        if !protected.is_empty() {
-            let restored = forge.restore(&payload.base, protected, &files).await;
-            restored.map_err(|error| Outcome::failed(format!("checkout failed: {error}")))?;
-        }
         let sandbox = self.sandbox(&workspace, &queue.repository, tree.as_deref());
         let sandbox = sandbox.map_err(|reason| {
             Outcome::failed(format!("check `{}` cannot be confined: {reason}", check.name))

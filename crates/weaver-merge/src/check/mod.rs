@@ -6,6 +6,7 @@
 mod cache;
 mod checkout;
 mod handler;
+mod removal;
 mod trees;
 mod workspace;
 

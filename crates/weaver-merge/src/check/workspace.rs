@@ -1,14 +1,18 @@
 //! The directory a check runs in, removed afterwards.
 //!
-//! A killed process removes nothing. So the process that runs a check holds a lock on its directory, which
-//! the kernel releases with the process; the next check with the same parent removes unlocked directories.
+//! A killed process removes nothing, and one that ends may not remove everything. So the process that runs a
+//! check holds a lock on its directory, which the kernel releases with the process; the next check with the
+//! same parent removes unlocked directories.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use weaver_process::confine::User;
+
+use super::removal::{Remover, remove};
 
 /// Prefix of the directories' names: nothing else is ever removed.
 const PREFIX: &str = "weaver-check-";
@@ -16,20 +20,21 @@ const PREFIX: &str = "weaver-check-";
 /// locked.
 const TRIES_MAX: usize = 32;
 
-/// Directories of one run, removed when dropped.
+/// Directories of one run. Dropping it leaves their removal to the remover.
 #[derive(Debug)]
 pub(super) struct Workspace {
     root: PathBuf,
-    _held: File,
+    held: Option<File>,
+    remover: Arc<Remover>,
 }
 
 impl Workspace {
-    /// Creates empty directories, and removes those of dead processes.
-    pub(super) fn new(parent: &Path, name: &str) -> io::Result<Self> {
+    /// Creates empty directories, and has those of dead processes removed.
+    pub(super) fn new(parent: &Path, name: &str, remover: &Arc<Remover>) -> io::Result<Self> {
         std::fs::create_dir_all(parent)?;
         let (root, held) = create_locked(parent, name)?;
-        clean_up(parent, held.metadata()?.uid());
-        let workspace = Self { root, _held: held };
+        remover.clean_up(parent, held.metadata()?.uid());
+        let workspace = Self { root, held: Some(held), remover: Arc::clone(remover) };
         for directory in [workspace.files(), workspace.home()] {
             std::fs::create_dir(directory)?;
         }
@@ -73,10 +78,7 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.root) {
-            let directory = self.root.display();
-            tracing::warn!(%directory, %error, "cannot remove the workspace of a check");
-        }
+        self.remover.remove(self.root.clone(), self.held.take());
     }
 }
 
@@ -106,7 +108,7 @@ fn still_exists(root: &Path, held: &File) -> io::Result<bool> {
 
 /// Removes our directories of dead processes. What cannot be removed is left for the next run: a check must
 /// not fail because of another one.
-fn clean_up(parent: &Path, owner: u32) {
+pub(super) fn clean_up(parent: &Path, owner: u32) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_named_so = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
         // Not through links, and not other users' directories: those could lead anywhere.
@@ -134,18 +136,6 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            // A check may have removed write permission from its own files.
-            make_writable(path)?;
-            std::fs::remove_dir_all(path)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
 /// Changes the owner of links themselves, never of their targets.
 pub(super) fn chown_tree(path: &Path, user: User) -> io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
@@ -155,19 +145,6 @@ pub(super) fn chown_tree(path: &Path, user: User) -> io::Result<()> {
     if found.is_dir() {
         for entry in std::fs::read_dir(path)? {
             chown_tree(&entry?.path(), user)?;
-        }
-    }
-    Ok(())
-}
-
-fn make_writable(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))?;
-    for entry in std::fs::read_dir(directory)? {
-        let entry = entry?;
-        // Not through links: their targets are not ours.
-        if entry.file_type()?.is_dir() {
-            make_writable(&entry.path())?;
         }
     }
     Ok(())
@@ -186,12 +163,13 @@ mod tests {
     #[test]
     fn a_workspace_is_removed_even_if_the_check_made_it_read_only() {
         let parent = parent("rights");
-        let workspace = Workspace::new(&parent, "run").unwrap();
+        let remover = Arc::new(Remover::new());
+        let workspace = Workspace::new(&parent, "run", &remover).unwrap();
         let inner = workspace.files().join("deep");
         std::fs::create_dir(&inner).unwrap();
         std::fs::write(inner.join("file"), "x").unwrap();
         std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o500)).unwrap();
-        drop(workspace);
+        drop((workspace, remover));
         // It is empty.
         std::fs::remove_dir(parent).unwrap();
     }
@@ -199,16 +177,22 @@ mod tests {
     #[test]
     fn the_workspace_of_a_dead_process_is_removed_and_a_locked_one_is_kept() {
         let parent = parent("dead");
-        let held = Workspace::new(&parent, "run").unwrap();
+        let remover = Arc::new(Remover::new());
+        let held = Workspace::new(&parent, "run", &remover).unwrap();
         let (dead, foreign) = (parent.join(format!("{PREFIX}dead")), parent.join("foreign"));
         std::fs::create_dir_all(dead.join("files")).unwrap();
         std::fs::create_dir(&foreign).unwrap();
         std::os::unix::fs::symlink(&foreign, parent.join(format!("{PREFIX}link"))).unwrap();
-        let another = Workspace::new(&parent, "run").unwrap();
+        let other_remover = Arc::new(Remover::new());
+        let another = Workspace::new(&parent, "run", &other_remover).unwrap();
         assert!(held.files().is_dir() && another.files().is_dir(), "the same name gives another workspace");
-        assert!(!dead.exists());
+        let root = another.root.clone();
+        // The remover has done everything when it is gone.
+        drop((another, other_remover));
+        assert!(!dead.exists() && !root.exists());
+        assert!(held.files().is_dir(), "it is locked");
         assert!(foreign.is_dir() && parent.join(format!("{PREFIX}link")).exists(), "not ours to remove");
-        drop((held, another));
+        drop((held, remover));
         std::fs::remove_dir_all(parent).unwrap();
     }
 }

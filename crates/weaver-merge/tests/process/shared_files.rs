@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libtest_mimic::Trial;
+use weaver_merge::config::CONFIG_PATH;
 use weaver_merge::domain::EntryId;
 use weaver_process::confine::ConfinerOptions;
 use weaver_process::{Confiner, Isolation, Rules};
@@ -20,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("checks_of_a_commit_share_its_files_and_see_no_writes_of_each_other", checks_share_files),
         trial("a_program_of_the_change_runs_from_shared_files", own_program),
+        trial("checks_of_a_candidate_share_a_copy_with_the_protected_files_of_the_base", protected_files),
     ]
 }
 
@@ -85,7 +87,11 @@ fn checks_share_files() {
         let checks = ["one", "two", "three"].map(|name| (name, DIRTY));
         let harness = Harness::with(|_| config(&checks)).await;
         let worker = Worker::new(&harness);
-        let a = harness.add("a", &[("src/old", "1\n"), ("src/kept", "1\n"), ("gone", "1\n")]).await;
+        // Once it has landed, checks also fail unless they see the files of the next commit.
+        let next = format!("test ! -e gone && test \"$(cat src/kept)\" = 2 && {DIRTY}");
+        let next = config(&["one", "two", "three"].map(|name| (name, next.as_str())));
+        let files = [("src/old", "1\n"), ("src/kept", "1\n"), ("gone", "1\n"), (CONFIG_PATH, next.as_str())];
+        let a = harness.add("a", &files).await;
         worker.land(&harness, a).await;
         let written = worker.written.load(Ordering::SeqCst);
         let expected = if has_overlays(&harness.repo.scratch("overlay")) { 1 } else { 3 };
@@ -109,5 +115,35 @@ fn own_program() {
         let script = "#!/bin/sh\necho x > written && cat written && rm check.sh\n";
         let a = harness.add("a", &[("check.sh", script)]).await;
         Worker::new(&harness).land(&harness, a).await;
+    });
+}
+
+/// Fails unless the protected files are as the change expects them, and writes to them.
+const RULES: &str = "test \"$(cat ci/rule 2>/dev/null; ls ci)\" = \"$(cat expected)\" \
+    && echo x > ci/rule && touch ci/dirt && rm ci/other";
+
+fn protected_files() {
+    run(async {
+        let checks = ["one", "two", "three"].map(|name| (name, RULES));
+        let mut harness = Harness::with(|_| format!("protected = [\"ci/rule\"]\n{}", config(&checks))).await;
+        harness.accept_foreign().await;
+        let base = [("ci/rule", "base\n"), ("ci/other", "1\n")];
+        harness.first = harness.repo.commit("main", None, &base);
+        let worker = Worker::new(&harness);
+        // Without the rule, and with a configuration that protects nothing: both hold after it has landed.
+        let unprotected = config(&checks);
+        let files =
+            [("ci/rule", ""), ("expected", "base\nother\nrule\n"), (CONFIG_PATH, unprotected.as_str())];
+        let a = harness.add("a", &files).await;
+        worker.land(&harness, a).await;
+        let written = worker.written.load(Ordering::SeqCst);
+        let expected = if has_overlays(&harness.repo.scratch("overlay")) { 1 } else { 3 };
+        assert_eq!(written, expected, "once for three checks");
+        // The next commit takes the files over, without the base's rule.
+        harness.repo.commit("b", Some("main"), &[("expected", "other\n")]);
+        let b = harness.engine.enqueue(&harness.queue, "b", 5).await.unwrap().entry;
+        worker.land(&harness, b).await;
+        assert_eq!(worker.written.load(Ordering::SeqCst), 2 * written);
+        assert_eq!(harness.state().await.tally.flaky, 0);
     });
 }

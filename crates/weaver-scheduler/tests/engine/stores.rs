@@ -61,7 +61,11 @@ impl Fresh {
             }
             Place::Postgres => {
                 let server = postgres::Shared::server();
-                let url = format!("{}?schema=sched_{}_{number}", server.url(), weaver_testkit::services::process_key());
+                let url = format!(
+                    "{}?schema=sched_{}_{number}",
+                    server.url(),
+                    weaver_testkit::services::process_key()
+                );
                 Self::Postgres(url, server)
             }
             Place::DynamoDb => {

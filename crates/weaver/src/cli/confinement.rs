@@ -53,8 +53,8 @@ fn protected(config: &Config) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = config.file.iter().cloned().collect();
     let url = StoreUrl::parse(config.text(keys::STORE));
     paths.extend(url.ok().and_then(|url| url.place().map(Path::to_owned)));
-    let Places { sockets, registrations, .. } = Places::of_process();
-    paths.extend([sockets, registrations, key_file(config)]);
+    let Places { sockets, registrations, workers, .. } = Places::of_process();
+    paths.extend([sockets, registrations, workers, key_file(config)]);
     let keys =
         [keys::SERVE_TLS_KEY, keys::SERVE_TLS_CERTIFICATE, keys::SERVE_ADMIN_TOKEN_FILE, keys::SERVE_SOCKET];
     paths.extend(keys.iter().filter_map(|key| config.path(key)).map(Path::to_owned));

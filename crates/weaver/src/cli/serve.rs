@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use weaver::core::clock::Clock;
 use weaver::core::network::Network;
 use weaver::core::ports::Store;
-use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
+use weaver::runtime::{Registry, Shutdown, Worker};
 use weaver_process::Isolation;
 use weaver_scheduler::Scheduler;
 use weaver_server::AppState;
@@ -24,7 +24,7 @@ use weaver_server::security::{
 };
 use weaver_server::serve::{serve, serve_local};
 
-use crate::cli::local::LocalSocket;
+use crate::cli::local::{LocalSocket, LocalWorkers};
 use crate::cli::merge::side::{self, Side};
 use crate::cli::store::StoreTask;
 use crate::cli::worker::{self, WorkerSettings};
@@ -162,8 +162,8 @@ pub(crate) async fn serve_store(
 ) -> Result<Exit, Failure> {
     let context = &task.context;
     let clock = &context.clock;
-    let source = Arc::new(LocalSource::new(Arc::clone(&store)));
-    let worker = worker::build(source, registry, None, &context.config, clock)?;
+    let workers = LocalWorkers::new(&store, task.url());
+    let worker = worker::build(workers.builder(clock), registry, &context.config, clock)?;
     let (listener, address) = endpoint.bind().await?;
     let tokens = Arc::new(Tokens::new(Arc::clone(&store) as _, Arc::clone(clock)));
     let (local, admins, mut socket) = LocalSocket::open(&context.config, address.port())?;
@@ -171,8 +171,7 @@ pub(crate) async fn serve_store(
     let scheme = if endpoint.tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", endpoint.seen_at(address));
     let merge = side::engine(&store, &context.config, clock)?;
-    let is_merging = context.config.text(keys::MERGE_ENABLED) == "true";
-    let merging = is_merging.then(|| Side::new(merge.clone(), &store, &context.config, clock)).transpose()?;
+    let merging = Side::if_enabled(&merge, &store, &workers, &context.config, clock)?;
     let state = AppState::with_limits(store, Arc::clone(clock), serve_limits::limits(&context.config));
     let state = state.with_proxies(endpoint.proxies).with_maintenance(worker.maintenance());
     let mut state = state.with_tokens(Arc::clone(&tokens)).with_merge(merge).with_address(&url);

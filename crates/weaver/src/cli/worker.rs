@@ -5,9 +5,10 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 use weaver::core::clock::Clock;
-use weaver::runtime::{LocalSource, Registry, RunSummary, Shutdown, WorkSource, Worker};
+use weaver::runtime::{Registry, RunSummary, Shutdown, Worker, WorkerBuilder};
 use weaver_client::RemoteSource;
 
+use crate::cli::local::LocalWorkers;
 use crate::cli::store::StoreTask;
 use crate::cli::{Context, Given, StoreArgs, confinement, remote};
 use crate::config::{Config, keys};
@@ -79,14 +80,18 @@ impl WorkerSettings {
 pub(crate) async fn run(args: WorkerArgs, context: Context) -> Result<Exit, Failure> {
     start_log(&context.config);
     let is_local = args.store.store.is_some();
-    let (source, context): (Arc<dyn WorkSource>, Context) = if is_local {
+    let (mut builder, context) = if is_local {
         let task = StoreTask::new(context)?;
         let store = task.open_to_work(&Progress::new("opening the store")).await?;
-        (Arc::new(LocalSource::new(store)), task.context)
+        (LocalWorkers::new(&store, task.url()).builder(&task.context.clock), task.context)
     } else {
-        (Arc::new(RemoteSource::new(remote::connect(&context.config)?.client)), context)
+        let source = RemoteSource::new(remote::connect(&context.config)?.client);
+        (Worker::builder(Arc::new(source), Arc::clone(&context.clock)), context)
     };
-    let worker = build(source, Registry::new(), args.name, &context.config, &context.clock)?;
+    if let Some(name) = args.name {
+        builder = builder.name(name);
+    }
+    let worker = build(builder, Registry::new(), &context.config, &context.clock)?;
     let summary = until_shutdown(worker).await?;
     print_summary(&summary, &context)?;
     Ok(Exit::Done)
@@ -103,23 +108,18 @@ pub(crate) fn print_summary(summary: &RunSummary, context: &Context) -> Result<(
 
 /// A worker with the built-in handlers, added to those of the registry.
 pub(crate) fn build(
-    source: Arc<dyn WorkSource>,
+    builder: WorkerBuilder,
     registry: Registry,
-    name: Option<String>,
     config: &Config,
     clock: &Arc<dyn Clock>,
 ) -> Result<Worker, Failure> {
     let registry = with_built_in(registry, config, clock)?;
-    let mut builder = Worker::builder(source, Arc::clone(clock))
+    builder
         .registry(registry)
         .queues(config.names(keys::WORKER_QUEUES))
         .namespaces(config.names(keys::WORKER_NAMESPACES))
         .concurrency(config.count(keys::WORKER_CONCURRENCY))
-        .grace(config.span(keys::WORKER_GRACE));
-    if let Some(name) = name {
-        builder = builder.name(name);
-    }
-    builder
+        .grace(config.span(keys::WORKER_GRACE))
         .build()
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()).next("see `weaver worker --help`"))
 }

@@ -20,6 +20,8 @@ mod output;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod private;
+#[cfg(target_os = "linux")]
+mod process_lock;
 mod purge;
 #[cfg(feature = "postgres")]
 mod purge_stores;

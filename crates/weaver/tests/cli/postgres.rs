@@ -16,7 +16,10 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) fn new(name: &str) -> Self {
-        Self { server: Shared::server(), schema: format!("cli_{name}_{}", weaver_testkit::services::process_key()) }
+        Self {
+            server: Shared::server(),
+            schema: format!("cli_{name}_{}", weaver_testkit::services::process_key()),
+        }
     }
 
     pub(crate) fn url(&self) -> String {

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use super::command::{Git, RunOptions};
+use super::command::{Git, GitOutput, RunOptions};
 use super::unusable;
 use crate::domain::Oid;
 use crate::forge::ForgeError;
@@ -38,7 +38,7 @@ pub(super) async fn update(git: &Git, commit: &Oid, into: &Path) -> Result<(), F
         // Attributes decide how files are written, also files that are the same in both commits.
         let attributes =
             ["diff-index", "--cached", "--quiet", commit.as_str(), "--", ":(top,glob)**/.gitattributes"];
-        if run(git, &attributes, into, &index).await.is_err() {
+        if ask(git, &attributes, into, &index).await?.code != Some(0) {
             empty(into, &index).map_err(|error| {
                 ForgeError::Unavailable(format!("cannot empty {}: {error}", into.display()))
             })?;
@@ -61,7 +61,11 @@ fn index_of(directory: &Path) -> OsString {
 }
 
 async fn run(git: &Git, words: &[&str], into: &Path, index: &OsStr) -> Result<(), ForgeError> {
+    let output = ask(git, words, into, index).await?;
+    if output.code == Some(0) { Ok(()) } else { Err(unusable::write_error(&output, into)) }
+}
+
+async fn ask(git: &Git, words: &[&str], into: &Path, index: &OsStr) -> Result<GitOutput, ForgeError> {
     let env = [("GIT_INDEX_FILE", index)];
-    let output = git.run_with(words, RunOptions { env: &env, stdin: None, work_tree: Some(into) }).await?;
-    if output.code == Some(0) { Ok(()) } else { Err(unusable::error(&output)) }
+    git.run_with(words, RunOptions { env: &env, stdin: None, work_tree: Some(into) }).await
 }

@@ -39,7 +39,7 @@ impl fmt::Debug for Git {
 pub(super) struct GitOutput {
     pub(super) code: Option<i32>,
     pub(super) stdout: Vec<u8>,
-    stderr: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
 }
 
 impl GitOutput {

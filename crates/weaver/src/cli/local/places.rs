@@ -1,4 +1,4 @@
-//! The directories of sockets and registrations.
+//! The directories of sockets, registrations and process locks.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -15,6 +15,8 @@ const SOCKET_DIRECTORY_MAX_BYTES: usize = 80;
 pub(crate) struct Places {
     pub(crate) sockets: PathBuf,
     pub(crate) registrations: PathBuf,
+    /// Locks of processes with workers.
+    pub(crate) workers: PathBuf,
     pub(crate) uid: u32,
 }
 
@@ -40,7 +42,8 @@ impl Places {
             },
         };
         let is_short = sockets.as_os_str().len() <= SOCKET_DIRECTORY_MAX_BYTES;
-        Self { sockets: if is_short { sockets } else { fallback }, registrations: state.join("servers"), uid }
+        let sockets = if is_short { sockets } else { fallback };
+        Self { sockets, registrations: state.join("servers"), workers: state.join("workers"), uid }
     }
 }
 

@@ -12,8 +12,11 @@ use weaver::runtime::Shutdown;
 use weaver_merge::engine::MergeEngine;
 
 use super::side::{Side, engine};
+use crate::cli::local::LocalWorkers;
 use crate::cli::{Context, StoreArgs};
+use crate::config::keys;
 use crate::exit::{Exit, Failure};
+use crate::wiring::StoreUrl;
 
 /// Poll interval of `--until-idle`.
 const POLL_EVERY: Duration = Duration::from_millis(100);
@@ -34,7 +37,8 @@ pub(crate) struct RunArgs {
 
 pub(super) async fn run(args: &RunArgs, store: Arc<dyn Store>, context: &Context) -> Result<Exit, Failure> {
     let engine = engine(&store, &context.config, &context.clock)?;
-    let side = Side::new(engine.clone(), &store, &context.config, &context.clock)?;
+    let workers = LocalWorkers::new(&store, &StoreUrl::parse(context.config.text(keys::STORE))?);
+    let side = Side::new(engine.clone(), &store, &workers, &context.config, &context.clock)?;
     let (closing, shutdown) = (CancellationToken::new(), Shutdown::new());
     let watch = async {
         finished(args.until_idle, &engine, &shutdown, &*context.clock).await;

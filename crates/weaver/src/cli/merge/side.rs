@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use weaver::core::clock::Clock;
 use weaver::core::name::Namespace;
 use weaver::core::ports::Store;
-use weaver::runtime::{BuildError, LocalSource, Registry, Shutdown, Worker};
+use weaver::runtime::{BuildError, Registry, Shutdown, Worker};
 use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::GitForges;
@@ -18,6 +18,7 @@ use weaver_merge::keys::Keyring;
 use weaver_merge::plan::Policy;
 
 use super::notify;
+use crate::cli::local::LocalWorkers;
 use crate::cli::{confinement, worker};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
@@ -88,7 +89,7 @@ pub(crate) fn key_file(config: &Config) -> PathBuf {
 /// that a namespace has in the queue of the checks do not hold up the checks of another one.
 pub(crate) struct Side {
     engine: MergeEngine,
-    source: Arc<LocalSource>,
+    workers: LocalWorkers,
     registry: Registry,
     /// How long running checks may take after a shutdown request.
     grace: Duration,
@@ -98,9 +99,22 @@ pub(crate) struct Side {
 }
 
 impl Side {
+    /// `None` if `merge.enabled` is off.
+    pub(crate) fn if_enabled(
+        engine: &MergeEngine,
+        store: &Arc<dyn Store>,
+        workers: &LocalWorkers,
+        config: &Config,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Option<Self>, Failure> {
+        let is_enabled = config.text(keys::MERGE_ENABLED) == "true";
+        is_enabled.then(|| Self::new(engine.clone(), store, workers, config, clock)).transpose()
+    }
+
     pub(crate) fn new(
         engine: MergeEngine,
         store: &Arc<dyn Store>,
+        workers: &LocalWorkers,
         config: &Config,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Failure> {
@@ -116,10 +130,10 @@ impl Side {
         let forges = Arc::new(forges(config, clock));
         let handler = CheckHandler::new(Arc::clone(store), forges, Arc::clone(clock), options);
         let registry = worker::with_built_in(Registry::new().handler(handler), config, clock)?;
-        let (source, grace) =
-            (Arc::new(LocalSource::new(Arc::clone(store))), config.span(keys::WORKER_GRACE));
+        let grace = config.span(keys::WORKER_GRACE);
         let verify_every = config.span(keys::MERGE_VERIFY_EVERY);
-        let side = Self { engine, source, registry, grace, clock: Arc::clone(clock), verify_every };
+        let workers = workers.clone();
+        let side = Self { engine, workers, registry, grace, clock: Arc::clone(clock), verify_every };
         // What cannot be built is refused at the start; the namespace makes no difference.
         side.worker(side.engine.namespace())
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
@@ -128,7 +142,8 @@ impl Side {
 
     fn worker(&self, namespace: &Namespace) -> Result<Worker, BuildError> {
         let budget = u32::try_from(self.engine.policy().check_budget).unwrap_or(u32::MAX);
-        Worker::builder(Arc::clone(&self.source) as _, Arc::clone(&self.clock))
+        self.workers
+            .builder(&self.clock)
             .registry(self.registry.clone())
             .queues([CHECK_QUEUE])
             .namespaces([namespace.to_string()])
