@@ -159,7 +159,8 @@ pub struct Lease {
     /// The namespace of the task.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: String,
-    /// The number of the task, 20 digits at most: not its `id`, if another client wrote that.
+    /// The `id` of the task.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub id: String,
     /// The task's version while the lease is valid: a fencing token for the systems that its handler writes
     /// to.
@@ -187,7 +188,7 @@ impl From<&core::Lease> for Lease {
     fn from(lease: &core::Lease) -> Self {
         Self {
             namespace: lease.key.namespace.to_string(),
-            id: lease.key.id.to_string(),
+            id: lease.key.shown_id().to_string(),
             version: lease.version.0,
             attempt: lease.attempt,
             worker: lease.worker.to_string(),
@@ -203,7 +204,7 @@ impl TryFrom<Lease> for core::Lease {
 
     fn try_from(lease: Lease) -> Result<Self, Invalid> {
         Ok(Self {
-            key: TaskKey::new(Namespace::new(lease.namespace)?, task_id(&lease.id)?),
+            key: TaskKey::of_text(Namespace::new(lease.namespace)?, task_id(&lease.id)?),
             version: Version(lease.version),
             attempt: lease.attempt,
             worker: WorkerId::new(lease.worker)?,
