@@ -280,3 +280,39 @@ pub struct ConfirmStoppedRequest {
     /// The leases that the handlers ran under.
     pub leases: Vec<Lease>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_of_another_clients_task_has_its_text_and_leads_back_to_the_same_task() {
+        for text in ["7", "task-001", "a/b c", "18446744073709551615"] {
+            let lease = core::Lease {
+                key: TaskKey::of_text(Namespace::default(), text),
+                version: Version(2),
+                attempt: 1,
+                worker: WorkerId::new("w").expect("a name"),
+                token: LeaseToken(3),
+                epoch: Epoch(0),
+                ttl: core::LEASE_TTL_DEFAULT,
+            };
+            let wire = Lease::from(&lease);
+            assert_eq!(wire.id, text);
+            let back = core::Lease::try_from(wire).expect("it is valid");
+            assert_eq!((back.key.shown_id().to_string().as_str(), back), (text, lease));
+        }
+    }
+
+    #[test]
+    fn a_lease_of_what_is_no_id_is_refused() {
+        let key = TaskKey::of_text(Namespace::default(), "7");
+        let worker = WorkerId::new("w").expect("a name");
+        let (token, epoch, ttl) = (LeaseToken(3), Epoch(0), core::LEASE_TTL_DEFAULT);
+        let lease = core::Lease { key, version: Version(2), attempt: 1, worker, token, epoch, ttl };
+        for id in [String::new(), "a\nb".to_owned(), "x".repeat(256)] {
+            let wire = Lease { id, ..Lease::from(&lease) };
+            assert_eq!(core::Lease::try_from(wire).expect_err("no id").field, "id");
+        }
+    }
+}

@@ -205,7 +205,11 @@ fn work_by_hand(site: &mut Site) {
     assert_eq!(lease["id"], LEASED, "{leased}");
     let renewed = site.post("/api/v1/work/renew", &json!({ "renewals": [{ "lease": lease }] }));
     assert_eq!(renewed["results"], json!(["extended"]), "the id that it was given is the one it sends");
-    let append = |stream: String, lease: &Value| json!({ "appends": [{ "namespace": NAMESPACE, "stream": stream, "entries": ["a line"], "lease": lease }] });
+    let append = |stream: String, lease: &Value| {
+        let entries = ["a line"];
+        let append = json!({ "namespace": NAMESPACE, "stream": stream, "entries": entries, "lease": lease });
+        json!({ "appends": [append] })
+    };
     let appended = site.post("/api/v1/work/append", &append(format!("task/{LEASED}/1"), lease));
     assert_eq!(appended, Value::Null, "204");
     let refused = site.post("/api/v1/work/append", &append(format!("task/{DONE}/1"), lease));
@@ -259,8 +263,8 @@ for task_id, name, value in [('{NEWER}', 'format', {{'N': '99'}}), ('{BROKEN}', 
     for id in [NEWER, BROKEN] {
         site.cli(&["tasks", "show", id]).failed(6, &[id, "cannot be read"]);
         site.cli(&["tasks", "cancel", id]).failed(6, &[id]);
-        site.page(&format!("/quarantine?namespace={NAMESPACE}"));
     }
+    site.page(&format!("/quarantine?namespace={NAMESPACE}"));
     site.cli_twice(&["tasks", "quarantine"]);
     site.get(&format!("/api/v1/quarantine?namespace={NAMESPACE}"));
     site.get(&format!("/api/v1/quarantine?namespace={NAMESPACE}&limit=1"));
