@@ -36,6 +36,7 @@ pub enum Ended {
 /// What to do about a reported end.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "an end that is neither committed nor answered is lost"]
+#[expect(clippy::large_enum_variant, reason = "short-lived: a box would be an allocation per end")]
 pub enum EndDecision {
     /// The lease is valid: commit this.
     Commit(Transition),
