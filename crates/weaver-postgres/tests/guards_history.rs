@@ -68,10 +68,9 @@ async fn nothing_is_inserted_into_history_by_sql() {
     let forged = "INSERT INTO weaver.job_run_history SELECT * FROM weaver.job_runs WHERE id = ";
     owner.refused(&format!("{forged}{id}")).await;
     // Its end is an update of the live run, if it is one that Weaver itself could make.
-    let end = format!(
-        "UPDATE weaver.job_runs SET state = 'SUCCEEDED', outcome = 'succeeded', version = version + 1, \
-         finished_at = now(), updated_at = now(), lease_token = NULL, lease_expires_at = NULL, lease_ttl_us = NULL"
-    );
+    let end = "UPDATE weaver.job_runs SET state = 'SUCCEEDED', outcome = 'succeeded', version = version + 1, \
+         finished_at = now(), updated_at = now(), lease_token = NULL, lease_expires_at = NULL, \
+         lease_ttl_us = NULL";
     for (columns, why) in
         [(", cause = 'lost'", "no success has a cause"), (", failures = 1", "nothing failed")]
     {
