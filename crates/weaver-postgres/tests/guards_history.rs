@@ -71,11 +71,9 @@ async fn nothing_is_inserted_into_history_by_sql() {
     let end = "UPDATE weaver.job_runs SET state = 'SUCCEEDED', outcome = 'succeeded', version = version + 1, \
          finished_at = now(), updated_at = now(), lease_token = NULL, lease_expires_at = NULL, \
          lease_ttl_us = NULL";
-    for (columns, why) in
-        [(", cause = 'lost'", "no success has a cause"), (", failures = 1", "nothing failed")]
-    {
+    // No success has a cause, and nothing failed.
+    for columns in [", cause = 'lost'", ", failures = 1"] {
         owner.refused(&format!("{end}{columns} WHERE id = {id}")).await;
-        assert!(!why.is_empty());
     }
     assert!(owner.accepts(&format!("{end} WHERE id = {id}")).await);
     owner.done().await;

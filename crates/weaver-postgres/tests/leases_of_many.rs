@@ -225,28 +225,24 @@ async fn concurrent_writers_of_one_lease_leave_every_task_in_one_place_with_one_
                 .collect();
             let kind = if round % 2 == 0 { 0 } else { part as u8 % 4 };
             let store = Arc::clone(&store);
-            writers.push(tokio::spawn(async move {
+            writers.push(async move {
                 let ends = members.iter().filter_map(|held| {
                     let command = Command::Finish { lease: held.lease.clone(), outcome: outcome(kind) };
                     decide(&held.record, command, held.record.updated_at).ok()
                 });
                 let answers = store.commit(ends.collect(), None).await.expect("the store answers");
                 answers.iter().filter(|answer| matches!(answer, Committed::Applied { .. })).count()
-            }));
+            });
         }
         let (cancelled, renewed) = (leased[7].lease.key.clone(), leased.clone());
         let (canceller, renewer) = (Arc::clone(&store), Arc::clone(&store));
-        let cancel = tokio::spawn(async move { usize::from(canceller.cancel(&cancelled).await.is_ok()) });
-        let renew = tokio::spawn(async move {
+        let cancel = async move { usize::from(canceller.cancel(&cancelled).await.is_ok()) };
+        let renew = async move {
             let some = renewed.iter().step_by(3).map(|each| Renewal::of(each.lease.clone()));
             renewer.renew(some.collect()).await.expect("the store answers").len()
-        });
-        let cancelled = cancel.await.expect("it ends");
-        renew.await.expect("it ends");
-        let mut applied = 0;
-        for writer in writers {
-            applied += writer.await.expect("it ends");
-        }
+        };
+        let (applied, cancelled, _) = tokio::join!(futures_util::future::join_all(writers), cancel, renew);
+        let applied: usize = applied.into_iter().sum();
         // The cancelled one left its lease by that, or had left it before, and was cancelled while it waited.
         assert!(applied <= 60 && applied + cancelled >= 60, "round {round}: {applied} + {cancelled}");
         let query = schema.sql("SELECT namespace, id, problem FROM weaver.misplaced(10)");
