@@ -100,7 +100,9 @@ pub(crate) async fn run(args: WorkerArgs, context: Context) -> Result<Exit, Fail
 /// Prints the counts of a worker's run.
 pub(crate) fn print_summary(summary: &RunSummary, context: &Context) -> Result<(), Failure> {
     let RunSummary { succeeded, failed, released, cancelled, lost } = summary;
-    let answer = json!({"succeeded": succeeded, "failed": failed, "released": released, "cancelled": cancelled, "lost": lost});
+    let answer = json!({
+        "succeeded": succeeded, "failed": failed, "released": released, "cancelled": cancelled, "lost": lost
+    });
     context.output.answer(&answer, || {
         format!("{succeeded} succeeded, {failed} failed, {released} released, {cancelled} cancelled, {lost} lost.\n")
     })
@@ -144,7 +146,8 @@ pub(crate) async fn until_shutdown(worker: Worker) -> Result<RunSummary, Failure
         summary = worker.run(shutdown.clone()) => Ok(summary),
         signals = shutdown.request_on_signals() => {
             let reason = signals.err().map_or_else(String::new, |error| error.to_string());
-            Err(Failure::new(Exit::Failed, format!("installing signal handlers failed: {reason}")).next("retry"))
+            let message = format!("installing signal handlers failed: {reason}");
+            Err(Failure::new(Exit::Failed, message).next("retry"))
         }
     }
 }
