@@ -29,8 +29,8 @@ fn until(server: &Server, place: &Place, id: &str, is_so: impl Fn(&Task) -> bool
     }
 }
 
-/// Kills a server once its check has written `$WEAVER_CACHE/ran`, and starts another one. Returns the other one
-/// and the check's task when the queue is empty.
+/// Kills a server once its check has written `$WEAVER_CACHE/ran`, and starts another one. Returns the other
+/// one and the check's task when the change has landed.
 fn kill_during(place: &Place, check: &str) -> (Server, Task) {
     merge::repository(place, &["one"]);
     let cache = place.path("cache");
