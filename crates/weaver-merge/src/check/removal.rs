@@ -15,7 +15,7 @@ use super::workspace::clean_up;
 const WAITING_MAX: usize = 64;
 /// How long the last check's directories may delay the end of the process. The next process removes what is
 /// left then.
-const EXIT_MAX: Duration = Duration::from_secs(5);
+const EXIT_MAX: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
