@@ -43,7 +43,7 @@ impl From<&event::Change> for Change {
     fn from(change: &event::Change) -> Self {
         Self {
             namespace: change.key.namespace.to_string(),
-            id: change.shown_id(),
+            id: change.key.shown_id().to_string(),
             version: change.version.0,
             state: change.state,
             at: change.at,

@@ -159,7 +159,8 @@ pub struct Lease {
     /// The namespace of the task.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: String,
-    /// The number of the task, 20 digits at most: not its `id`, if another client wrote that.
+    /// The `id` of the task.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub id: String,
     /// The task's version while the lease is valid: a fencing token for the systems that its handler writes
     /// to.
@@ -187,7 +188,7 @@ impl From<&core::Lease> for Lease {
     fn from(lease: &core::Lease) -> Self {
         Self {
             namespace: lease.key.namespace.to_string(),
-            id: lease.key.id.to_string(),
+            id: lease.key.shown_id().to_string(),
             version: lease.version.0,
             attempt: lease.attempt,
             worker: lease.worker.to_string(),
@@ -203,7 +204,7 @@ impl TryFrom<Lease> for core::Lease {
 
     fn try_from(lease: Lease) -> Result<Self, Invalid> {
         Ok(Self {
-            key: TaskKey::new(Namespace::new(lease.namespace)?, task_id(&lease.id)?),
+            key: TaskKey::of_text(Namespace::new(lease.namespace)?, task_id(&lease.id)?),
             version: Version(lease.version),
             attempt: lease.attempt,
             worker: WorkerId::new(lease.worker)?,
@@ -278,4 +279,40 @@ pub struct RenewResponse {
 pub struct ConfirmStoppedRequest {
     /// The leases that the handlers ran under.
     pub leases: Vec<Lease>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_of_another_clients_task_has_its_text_and_leads_back_to_the_same_task() {
+        for text in ["7", "task-001", "a/b c", "18446744073709551615"] {
+            let lease = core::Lease {
+                key: TaskKey::of_text(Namespace::default(), text),
+                version: Version(2),
+                attempt: 1,
+                worker: WorkerId::new("w").expect("a name"),
+                token: LeaseToken(3),
+                epoch: Epoch(0),
+                ttl: core::LEASE_TTL_DEFAULT,
+            };
+            let wire = Lease::from(&lease);
+            assert_eq!(wire.id, text);
+            let back = core::Lease::try_from(wire).expect("it is valid");
+            assert_eq!((back.key.shown_id().to_string().as_str(), back), (text, lease));
+        }
+    }
+
+    #[test]
+    fn a_lease_of_what_is_no_id_is_refused() {
+        let key = TaskKey::of_text(Namespace::default(), "7");
+        let worker = WorkerId::new("w").expect("a name");
+        let (token, epoch, ttl) = (LeaseToken(3), Epoch(0), core::LEASE_TTL_DEFAULT);
+        let lease = core::Lease { key, version: Version(2), attempt: 1, worker, token, epoch, ttl };
+        for id in [String::new(), "a\nb".to_owned(), "x".repeat(256)] {
+            let wire = Lease { id, ..Lease::from(&lease) };
+            assert_eq!(core::Lease::try_from(wire).expect_err("no id").field, "id");
+        }
+    }
 }

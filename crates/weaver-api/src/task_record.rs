@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weaver_core::error::{Invalid, Problem};
+use weaver_core::error::Invalid;
 use weaver_core::id::{Epoch, LeaseToken, TaskId, TaskKey, Version};
-use weaver_core::name::{ExternalId, SharedText, TaskType, WorkerId};
+use weaver_core::name::{ExternalId, SharedText, TaskType, WorkerId, check_name};
 use weaver_core::task as core;
 use weaver_core::task::{AttemptRecord, Attempts, ContentType, Continuation, Origin, TaskRecord, TaskSpec};
 
@@ -44,7 +44,7 @@ impl From<&TaskRecord> for Task {
             labels: origin.labels.clone(),
             job_definition_id: origin.job_definition_id.as_ref().map(|name| text(name)),
             scheduled_for: origin.scheduled_for,
-            retry_of: origin.retry_of.map(|id| text(&id)),
+            retry_of: origin.shown_retry_of(),
             trace: origin.trace.clone().map(Trace::from),
             state: record.state,
             cause: record.cause,
@@ -136,7 +136,12 @@ impl Task {
             labels: self.labels,
             job_definition_id: name(self.job_definition_id.as_ref())?,
             scheduled_for: self.scheduled_for,
-            retry_of: self.retry_of.as_deref().map(task_id).transpose()?,
+            retry_of: self.retry_of.as_deref().map(TaskId::of_text),
+            retry_of_external_id: self
+                .retry_of
+                .filter(|text| text.parse::<TaskId>().is_err())
+                .map(ExternalId::new)
+                .transpose()?,
             trace: self.trace.map(Into::into),
             external_id: self.external_id.map(ExternalId::new).transpose()?,
         };
@@ -164,12 +169,9 @@ where
     text.map(|text| T::try_from(text)).transpose()
 }
 
-/// Parses a task's number. Other text may be an external id, found by
-/// [`resolve`](weaver_core::ports::Tasks::resolve).
-pub(super) fn task_id(text: &str) -> Result<TaskId, Invalid> {
-    text.parse().map_err(|error: weaver_core::id::NotATaskId| {
-        Invalid::new("id", Problem::Undecodable { reason: error.to_string() })
-    })
+/// Refuses what is no id of a task: neither a number nor a name that another client can choose.
+pub(super) fn task_id(text: &str) -> Result<&str, Invalid> {
+    check_name("id", text).map(|()| text)
 }
 
 impl From<&core::HeldLease> for HeldLease {

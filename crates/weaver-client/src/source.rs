@@ -120,7 +120,7 @@ impl WorkSource for RemoteSource {
         };
         let append = wire::StreamAppend {
             namespace: stream.namespace.to_string(),
-            stream: stream.name.clone(),
+            stream: shown_stream(stream, lease),
             entries: entries.iter().cloned().map(wire::Body).collect(),
             lease: lease.map(wire::Lease::from),
             trim_before,
@@ -193,6 +193,16 @@ fn enqueued(member: wire::EnqueueMember) -> Result<Enqueued> {
 }
 
 /// A checked task as it travels.
+/// The name of a stream, in which a log has the id of its task as the server shows it.
+fn shown_stream(stream: &StreamKey, lease: Option<&Lease>) -> String {
+    match lease {
+        Some(lease) if *stream == StreamKey::attempt_log(&lease.key, lease.attempt) => {
+            format!("task/{}/{}", lease.key.shown_id(), lease.attempt)
+        }
+        _ => stream.name.clone(),
+    }
+}
+
 fn new_task(task: &ValidTask) -> wire::NewTask {
     let (spec, origin) = (&task.spec, task.spec.origin());
     let is_json = spec.envelope.content_type == ContentType::JSON;

@@ -261,7 +261,7 @@ async fn key_stays_held(harness: Harness, how: Corruption) {
     let leased = harness.lease_keys(5).await;
     assert!(!leased.contains(&behind), "its lease is over, its key is not: {leased:?}");
     let reasons = harness.store.explain(&behind).await.expect("it is there").reasons;
-    assert!(reasons.contains(&Reason::KeyUnreadable { by: first.id }), "{reasons:?}");
+    assert!(reasons.contains(&Reason::KeyUnreadable { by: first.id.to_string() }), "{reasons:?}");
     let stored = raw(&harness, &first).await;
     assert_eq!(harness.store.discard_task(&first, &stored).await.expect("an answer"), Discarded::Removed);
     assert!(harness.lease_keys(5).await.contains(&behind), "a discarded task holds no key");

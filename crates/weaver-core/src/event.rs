@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::id::{TaskKey, Version};
-use crate::name::ExternalId;
 use crate::task::{TaskRecord, TaskState};
 use crate::time::Timestamp;
 
@@ -19,21 +18,13 @@ pub struct Change {
     pub state: TaskState,
     /// When the transition was applied, by the store's clock.
     pub at: Timestamp,
-    /// The task's id as another client wrote it, if one did.
-    pub external_id: Option<ExternalId>,
 }
 
 impl Change {
     /// The last transition of a record.
     pub fn of(record: &TaskRecord) -> Self {
         let (key, version) = (record.key.clone(), record.version);
-        let external_id = record.spec.origin().external_id.clone();
-        Self { key, version, state: record.state, at: record.updated_at, external_id }
-    }
-
-    /// The id that people and other clients know, as in [`TaskRecord::shown_id`].
-    pub fn shown_id(&self) -> String {
-        self.external_id.as_ref().map_or_else(|| self.key.id.to_string(), ToString::to_string)
+        Self { key, version, state: record.state, at: record.updated_at }
     }
 }
 

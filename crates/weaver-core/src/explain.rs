@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use crate::admission::{self, QueueFacts};
 use crate::error::Result;
-use crate::id::{TaskId, TaskKey};
+use crate::id::TaskKey;
 use crate::name::{Namespace, QueueName, SerialKey, TaskType, WorkerId};
 use crate::ports::{Order, RunnerRecord, Scope, Selector, Store, TaskQuery};
 use crate::queue::QueueExt;
@@ -71,7 +71,7 @@ pub enum Reason {
     /// Its serial key is held by a task that this process cannot read.
     KeyUnreadable {
         /// The unreadable task, as listed by `weaver tasks quarantine`.
-        by: TaskId,
+        by: String,
     },
     /// Its serial key is free, but a due task that precedes it, mostly with a lower id, starts first.
     KeyWaitsFor {

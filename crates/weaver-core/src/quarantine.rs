@@ -74,7 +74,7 @@ pub enum Unreadable {
 impl Unreadable {
     /// What to do about a task that cannot be read. A newer format is never a reason to remove one.
     pub fn next_step(&self, key: &TaskKey) -> String {
-        let TaskKey { namespace, id } = key;
+        let (namespace, id) = (&key.namespace, key.shown_id());
         match self {
             Self::UnknownFormat { .. } => {
                 "upgrade this node: the task was written by a newer version of Weaver".to_owned()
@@ -110,7 +110,7 @@ pub struct Quarantined {
     pub kind: RecordKind,
     /// The namespace to which the record belongs.
     pub namespace: Namespace,
-    /// Its id as stored: of a document, `kind/id`.
+    /// Its id as stored: of a document, `kind/id`; of a task, as its client knows it.
     pub id: String,
     /// Why it cannot be read.
     pub reason: Unreadable,

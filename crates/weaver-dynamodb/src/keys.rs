@@ -49,23 +49,9 @@ pub(crate) fn padded(number: u64) -> String {
     format!("{number:020}")
 }
 
-/// The id of a task that another client named: a hash, the same in every process and above all our ids.
-pub(crate) fn foreign_id(name: &str) -> TaskId {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in name.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    TaskId((hash ^ (hash >> 31)) | TaskId::FIRST_FOREIGN.0)
-}
-
-/// The id of a task by its name.
-pub(crate) fn id_of(name: &str) -> TaskId {
-    match name.parse::<TaskId>() {
-        Ok(id) if !id.is_foreign() => id,
-        _ => foreign_id(name),
-    }
+/// The name of a task's item, from a key that was made from it or has a number of Weaver's.
+pub(crate) fn name_in(task: &TaskKey) -> String {
+    task.foreign_text().map_or_else(|| task.id.to_string(), str::to_owned)
 }
 
 pub(crate) fn foreign(namespace: &Namespace) -> String {
@@ -128,7 +114,7 @@ pub(crate) fn foreign_member_sort(created_at: Timestamp, name: &str) -> String {
 pub(crate) fn member_of(sort: &str) -> Option<(u64, TaskId)> {
     let mut parts = sort.splitn(3, SEPARATOR).skip(1);
     let place = parts.next()?.parse().ok()?;
-    Some((place, parts.next().map_or(TaskId(place), id_of)))
+    Some((place, parts.next().map_or(TaskId(place), TaskId::of_text)))
 }
 
 pub(crate) fn queues(namespace: &Namespace) -> String {
@@ -201,15 +187,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_no_number_of_ours_gets_one_above_them() {
-        for name in ["task-001", "007", "18446744073709551615", ""] {
-            assert!(id_of(name).is_foreign(), "{name}");
-        }
-        assert_eq!(id_of("42"), TaskId(42));
-        assert_ne!(id_of("task-001"), id_of("task-002"));
-    }
-
-    #[test]
     fn members_of_a_gate_sort_by_creation_and_name_the_task() {
         let at = |micros: i64| Timestamp::from_micros(1_767_225_600_000_000 + micros);
         let ours = TaskId(crate::ids::place_of(at(5_000)) + 7);
@@ -221,6 +198,7 @@ mod tests {
             foreign_member_sort(at(6_000), "42"),
         ];
         assert!(sorts.is_sorted(), "{sorts:?}");
+        let id_of = TaskId::of_text;
         let tasks: Vec<_> = sorts.iter().map(|sort| member_of(sort).expect("a member").1).collect();
         assert_eq!(tasks, [id_of("task-9"), id_of("task-1"), id_of("task-2"), ours, TaskId(42)]);
         assert_eq!(member_of(ALONE), None);

@@ -40,7 +40,7 @@ impl Ready {
         let name = item.text("task_id")?.to_owned();
         let namespace = weaver_core::name::Namespace::try_from(item.text("namespace")?).ok()?;
         Some(Self {
-            key: TaskKey::new(namespace, keys::id_of(&name)),
+            key: TaskKey::of_text(namespace, &name),
             name,
             partition: item.text("ready_pk")?.to_owned(),
             sort: item.text("ready_sk")?.to_owned(),

@@ -38,6 +38,8 @@ impl DynamoStore {
             for task in tasks {
                 if !task.id.is_foreign() {
                     names.insert(task.clone(), task.id.to_string());
+                } else if let Some(name) = task.foreign_text() {
+                    names.insert(task.clone(), name.to_owned());
                 } else if let Some(name) = known.get(task) {
                     names.insert(task.clone(), name.clone());
                 } else if !unknown.contains(task) {

@@ -67,7 +67,7 @@ impl DynamoStore {
     pub(crate) fn set_aside(&self, key: &TaskKey, item: &Item, why: Unreadable) {
         // The cached record is not what is stored.
         self.forget(key);
-        let (kind, id) = (RecordKind::Task, key.id.to_string());
+        let (kind, id) = (RecordKind::Task, keys::name_in(key));
         let is_leased = item.contains_key("lease_token");
         let has_ended = foreign::status_of(item)
             .is_some_and(|status| matches!(status, Status::Complete | Status::Error | Status::Cancelled));
@@ -123,8 +123,7 @@ impl DynamoStore {
         for finding in self.quarantine.all() {
             match finding.kind {
                 RecordKind::Task => {
-                    let id = finding.id.parse().ok();
-                    tasks.extend(id.map(|id| TaskKey::new(finding.namespace.clone(), id)));
+                    tasks.push(TaskKey::of_text(finding.namespace.clone(), &finding.id));
                 }
                 RecordKind::QueueSettings => drop(namespaces.insert(finding.namespace.clone())),
                 RecordKind::Runner => self.review_runner(&finding).await?,

@@ -269,6 +269,7 @@ fn origin(columns: &mut Columns<'_>, scheduled_for: Option<Timestamp>) -> Result
         job_definition_id,
         scheduled_for,
         retry_of,
+        retry_of_external_id: None,
         trace: None,
         external_id: None,
     })

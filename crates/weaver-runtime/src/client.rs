@@ -81,7 +81,8 @@ impl Client {
     }
 
     fn accepted(&self, task_type: &SharedText, enqueued: Enqueued) -> TaskHandle {
-        let (TaskKey { namespace, id }, task_type) = (&enqueued.key, task_type.as_str());
+        let (namespace, id) = (&enqueued.key.namespace, enqueued.key.shown_id());
+        let task_type = task_type.as_str();
         if enqueued.existing {
             tracing::debug!(task_id = %id, task_type, %namespace, "Duplicate: the existing task is kept");
         } else {

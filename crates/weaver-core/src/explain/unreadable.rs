@@ -21,11 +21,13 @@ pub(super) async fn key_holder<S: Store + ?Sized>(
     let found = findings(store, &record.key.namespace, RecordKind::Task).await?;
     let holders = found.into_iter().filter(|each| each.serial_key.as_ref() == Some(key));
     let goes_first = |each: Quarantined| {
-        let id = each.id.parse::<TaskId>().ok()?;
-        admission::goes_first(id, !waits_for_its_first_start(&each), true, record.key.id, false).then_some(id)
+        let id = TaskId::of_text(&each.id);
+        let is_first =
+            admission::goes_first(id, !waits_for_its_first_start(&each), true, record.key.id, false);
+        is_first.then_some((id, each.id))
     };
-    let by = holders.filter_map(goes_first).min();
-    Ok(by.map(|by| Reason::KeyUnreadable { by }))
+    let first = holders.filter_map(goes_first).min();
+    Ok(first.map(|(_, by)| Reason::KeyUnreadable { by }))
 }
 
 /// How many slots of a task's queue are taken by unreadable tasks.

@@ -29,7 +29,7 @@ pub fn admit_at(task: ValidTask, id: TaskId, now: StoreNow) -> Result<TaskRecord
     let is_later = ready_by == ReadyBy::Instant || !admission::is_due(ready_at, now);
     let state = if is_later { TaskState::Scheduled } else { TaskState::Queued };
     Ok(TaskRecord {
-        key: TaskKey::new(task.namespace, id),
+        key: TaskKey::new(task.namespace, id).named(task.spec.origin().external_id.as_ref()),
         spec: task.spec,
         state,
         cause: None,

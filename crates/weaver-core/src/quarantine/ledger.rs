@@ -29,7 +29,7 @@ impl Quarantine {
     /// Adds a finding; a later one about the same record replaces it but keeps when it was first found. Logs
     /// what is new.
     pub fn add(&self, finding: Quarantined) {
-        let place = (finding.namespace.clone(), finding.kind, finding.id.clone());
+        let place = place(&finding.namespace, finding.kind, &finding.id);
         let mut found = self.found.lock();
         if let Some(known) = found.get_mut(&place) {
             let found_at = known.found_at;
@@ -48,19 +48,16 @@ impl Quarantine {
     /// Removes a finding, after the record was read or removed. Returns whether there was one.
     pub fn remove(&self, namespace: &Namespace, kind: RecordKind, id: &str) -> bool {
         let mut found = self.found.lock();
-        !found.is_empty() && found.remove(&(namespace.clone(), kind, id.to_owned())).is_some()
+        !found.is_empty() && found.remove(&place(namespace, kind, id)).is_some()
     }
 
     /// Replaces the findings of one kind in a namespace, after all its records were read.
     pub fn settle(&self, namespace: &Namespace, kind: RecordKind, unreadable: Vec<Quarantined>) {
         {
+            let still: Vec<Place> =
+                unreadable.iter().map(|finding| place(namespace, kind, &finding.id)).collect();
             let mut found = self.found.lock();
-            let is_over = |place: &Place| {
-                place.0 == *namespace
-                    && place.1 == kind
-                    && !unreadable.iter().any(|finding| finding.id == place.2)
-            };
-            found.retain(|place, _| !is_over(place));
+            found.retain(|known, _| known.0 != *namespace || known.1 != kind || still.contains(known));
         }
         unreadable.into_iter().for_each(|finding| self.add(finding));
     }
@@ -71,7 +68,7 @@ impl Quarantine {
         if found.is_empty() {
             return None;
         }
-        found.get(&(namespace.clone(), kind, id.to_owned())).cloned()
+        found.get(&place(namespace, kind, id)).cloned()
     }
 
     /// Whether every record read so far was readable.
@@ -89,7 +86,7 @@ impl Quarantine {
         let found = self.found.lock();
         let tasks =
             found.values().filter(|each| each.kind == RecordKind::Task && each.namespace == *namespace);
-        tasks.filter_map(|each| each.id.parse().ok()).collect()
+        tasks.map(|each| TaskId::of_text(&each.id)).collect()
     }
 
     /// A page of the findings, of one namespace or of all.
@@ -114,13 +111,24 @@ impl Quarantine {
     }
 }
 
+/// Where a finding is listed: a task by its number, which each of its texts leads to.
+fn place(namespace: &Namespace, kind: RecordKind, id: &str) -> Place {
+    let id = match kind {
+        RecordKind::Task => TaskId::of_text(id).to_string(),
+        _ => id.to_owned(),
+    };
+    (namespace.clone(), kind, id)
+}
+
 fn cursor_of(last: &Quarantined) -> Cursor {
     let place = (last.namespace.as_str(), last.kind, &last.id);
     Cursor(serde_json::to_string(&place).unwrap_or_default())
 }
 
 fn place_of(cursor: &Cursor) -> Result<Place, Invalid> {
-    serde_json::from_str(&cursor.0).map_err(|_| Invalid::new("cursor", Problem::UnknownCursor))
+    let (namespace, kind, id): Place =
+        serde_json::from_str(&cursor.0).map_err(|_| Invalid::new("cursor", Problem::UnknownCursor))?;
+    Ok(place(&namespace, kind, &id))
 }
 
 #[cfg(test)]
@@ -174,6 +182,19 @@ mod tests {
         let again = vec![finding("a", 2, 5), finding("a", 3, 5)];
         quarantine.settle(&Namespace::try_from("a").unwrap(), RecordKind::Task, again);
         assert_eq!(quarantine.all(), [finding("a", 2, 1), finding("a", 3, 5), finding("b", 1, 1)]);
+    }
+
+    #[test]
+    fn a_task_of_another_client_is_found_by_its_text_and_by_its_number() {
+        let quarantine = Quarantine::default();
+        quarantine.add(Quarantined { id: "task-001".to_owned(), ..finding("a", 1, 1) });
+        let (namespace, number) = (Namespace::try_from("a").unwrap(), TaskId::of_text("task-001"));
+        for text in ["task-001".to_owned(), number.to_string()] {
+            let found = quarantine.get(&namespace, RecordKind::Task, &text);
+            assert_eq!(found.map(|found| found.id).as_deref(), Some("task-001"));
+        }
+        assert_eq!(quarantine.task_ids(&namespace), [number]);
+        assert!(quarantine.remove(&namespace, RecordKind::Task, &number.to_string()));
     }
 
     #[test]

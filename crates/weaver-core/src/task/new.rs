@@ -9,8 +9,8 @@ use crate::error::{Invalid, Problem};
 use crate::id::TaskId;
 use crate::limits::Limits;
 use crate::name::{
-    IdempotencyKey, JobDefinitionId, Namespace, QueueName, SerialKey, SessionId, SharedText, TaskGroupId,
-    TaskType, name_problem,
+    ExternalId, IdempotencyKey, JobDefinitionId, Namespace, QueueName, SerialKey, SessionId, SharedText,
+    TaskGroupId, TaskType, name_problem,
 };
 use crate::retry::{RetryPolicy, check_delay};
 use crate::task::fields::{self, Kind};
@@ -65,6 +65,7 @@ struct Extra {
     job_definition_id: Option<SharedText>,
     scheduled_for: Option<Timestamp>,
     retry_of: Option<TaskId>,
+    retry_of_external_id: Option<ExternalId>,
     trace: Option<TraceContext>,
 }
 
@@ -262,6 +263,7 @@ impl NewTask {
             job_definition_id: origin.job_definition_id.as_ref().map(SharedText::from),
             scheduled_for: None,
             retry_of: Some(id),
+            retry_of_external_id: origin.external_id.clone(),
             trace: origin.trace.clone(),
         }));
         task
@@ -350,6 +352,7 @@ impl Extra {
             job_definition_id: self.job_definition_id.map(JobDefinitionId::new).transpose()?,
             scheduled_for: self.scheduled_for,
             retry_of: self.retry_of,
+            retry_of_external_id: self.retry_of_external_id,
             trace: self.trace,
             external_id: None,
         })

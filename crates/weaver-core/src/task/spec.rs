@@ -133,6 +133,9 @@ pub struct Origin {
     pub scheduled_for: Option<Timestamp>,
     /// The terminal task of which it is a retry.
     pub retry_of: Option<TaskId>,
+    /// The id of that task as another client wrote it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_of_external_id: Option<ExternalId>,
     /// The W3C trace context of its producer.
     pub trace: Option<TraceContext>,
     /// The string id of an item that another client wrote into the store's tables.
@@ -148,9 +151,16 @@ impl Origin {
             job_definition_id: None,
             scheduled_for: None,
             retry_of: None,
+            retry_of_external_id: None,
             trace: None,
             external_id: None,
         }
+    }
+
+    /// The id of the task of which it is a retry, as people and other clients know it.
+    pub fn shown_retry_of(&self) -> Option<String> {
+        let theirs = self.retry_of_external_id.as_ref().map(ToString::to_string);
+        theirs.or_else(|| self.retry_of.map(|id| id.to_string()))
     }
 
     /// `None` if it is empty.

@@ -18,6 +18,7 @@ use weaver_core::task::{
 };
 use weaver_core::time::Timestamp;
 
+use crate::codec::damaged;
 use crate::codec::record::{self, PROMPT};
 use crate::codec::texts::Texts;
 use crate::codec::value::Attributes;
@@ -59,8 +60,11 @@ pub(crate) fn status_of(item: &Item) -> Option<Status> {
 /// A new task of another client: a prompt, with the defaults of prompts. So the prompts of a session start
 /// one after another, in the order in which they were created.
 fn admit(item: &Item) -> Result<TaskRecord> {
-    let TaskKey { namespace, id } = record::key_of(item)?;
+    let TaskKey { namespace, id, .. } = record::key_of(item)?;
     let name = item.text("task_id").unwrap_or_default();
+    if item.contains_key("prompt") && item.text("prompt").is_none() {
+        return Err(damaged("its attribute `prompt` is not a string"));
+    }
     let text = |name: &str| item.text(name).filter(|text| !text.is_empty());
     let origin = Origin {
         // Text that is not a valid name is ignored here; the item keeps it.

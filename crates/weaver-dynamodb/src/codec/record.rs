@@ -27,7 +27,7 @@ pub(crate) use weaver_core::task::PROMPT_TASK_TYPE as PROMPT;
 const ATTEMPTS_MAX_BYTES: usize = 350 * 1024;
 
 /// Our attributes that depend on the record's state; removed before they are written again.
-const TRANSIENT: [&str; 30] = [
+const TRANSIENT: [&str; 28] = [
     "error_message",
     "claimed_by",
     "cause",
@@ -52,8 +52,6 @@ const TRANSIENT: [&str; 30] = [
     "serial_key",
     "expires_at_us",
     "fragile",
-    "task_group_id",
-    "session_id",
     "error",
     "texts",
     "task_type",
@@ -285,7 +283,7 @@ pub(crate) fn decode(item: &Item, texts: &Texts) -> Result<TaskRecord> {
 pub(crate) fn key_of(item: &Item) -> Result<TaskKey> {
     let name = item.text("task_id").ok_or_else(|| damaged("an item without `task_id`"))?;
     let namespace = Namespace::try_from(item.text("namespace").unwrap_or_default())?;
-    Ok(TaskKey::new(namespace, keys::id_of(name)))
+    Ok(TaskKey::of_text(namespace, name))
 }
 
 /// The task's state from our own attribute; `None` if it is absent or unknown.

@@ -9,12 +9,14 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, DeleteRequest, KeysAndAttributes, ReturnConsumedCapacity, ReturnValue, WriteRequest,
+    AttributeValue, CancellationReason, DeleteRequest, KeysAndAttributes, ReturnConsumedCapacity,
+    ReturnValue, WriteRequest,
 };
 use weaver_core::error::{Error, Result};
 
 use crate::db::build::{key_condition, names_of, transact_item, values_of};
 use crate::db::nonce::{self, Nonce};
+use crate::db::refusal::{Refusal, invalid};
 use crate::db::retry::{TRIES_MAX, backoff, is_retryable, is_throttling, random_bits, root_cause};
 use crate::db::{
     Db, Found, Item, Meter, Query, Range, Table, Transacted, Usage, Write, WriteAction, Written,
@@ -32,15 +34,6 @@ pub struct AwsDb {
     /// Only for error messages.
     endpoint: String,
     meter: Meter,
-}
-
-/// An error response of DynamoDB that is not retryable.
-struct Refusal<E> {
-    error: E,
-    code: String,
-    message: String,
-    /// Whether an earlier attempt may have been applied although its response was lost.
-    is_ambiguous: bool,
 }
 
 /// A write that failed, or whose outcome is unknown.
@@ -139,20 +132,7 @@ impl AwsDb {
 
     /// The error of an unexpected response.
     fn failed<E>(&self, operation: &str, refusal: &Refusal<E>) -> Error {
-        let (code, message) = (&refusal.code, &refusal.message);
-        let what_to_do = match code.as_str() {
-            "ResourceNotFoundException" => "; create the tables with `weaver store init`",
-            "UnrecognizedClientException" | "InvalidSignatureException" | "AccessDeniedException" => {
-                "; check the credentials and their permissions"
-            }
-            "ValidationException" if message.contains("size has exceeded") => {
-                "; a DynamoDB item holds at most 400 KB: store large values elsewhere"
-            }
-            _ => "",
-        };
-        Error::Unavailable {
-            reason: format!("{operation} at {}: {code} {message}{what_to_do}", self.endpoint),
-        }
+        refusal.failed(operation, &self.endpoint)
     }
 
     async fn get_one(&self, table: Table, key: &Item) -> Result<Vec<Item>> {
@@ -344,6 +324,10 @@ impl Db for AwsDb {
         };
         if codes.iter().any(busy) {
             return Ok(Transacted::Conflict);
+        }
+        let is_invalid = |reason: &&CancellationReason| reason.code() == Some("ValidationError");
+        if let Some(reason) = cancelled.cancellation_reasons().iter().find(is_invalid) {
+            return Err(invalid("TransactWriteItems", &self.endpoint, reason.message().unwrap_or_default()));
         }
         Err(self.failed("TransactWriteItems", &refusal))
     }

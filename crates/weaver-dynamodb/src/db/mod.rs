@@ -6,6 +6,7 @@ mod aws;
 mod build;
 mod meter;
 mod nonce;
+mod refusal;
 mod request;
 mod retry;
 

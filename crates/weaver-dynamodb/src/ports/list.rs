@@ -63,7 +63,7 @@ impl DynamoStore {
                 scanned += 1;
                 for stored in self.read(vec![item]).await? {
                     if query.selector.selects(&stored.record) && query.filter.keeps(&stored.record) {
-                        self.note_name(&stored.record).await?;
+                        self.note_name(&stored.record.key).await?;
                         page.items.push(stored.record);
                     }
                 }
@@ -87,7 +87,7 @@ impl DynamoStore {
         after: Option<String>,
         mut ids: Vec<TaskId>,
     ) -> Result<Page<TaskRecord>> {
-        let after = after.map(|name| keys::id_of(&name));
+        let after = after.map(|name| TaskId::of_text(&name));
         ids.sort_unstable();
         ids.dedup();
         if query.order == Order::NewestFirst {

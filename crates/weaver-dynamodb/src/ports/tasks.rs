@@ -26,7 +26,8 @@ impl Tasks for DynamoStore {
         let mut found = Vec::with_capacity(ids.len());
         for text in ids {
             found.push(match text.parse::<TaskId>() {
-                Ok(id) => Some(TaskKey::new(namespace.clone(), id)),
+                Ok(id) if !id.is_foreign() => Some(TaskKey::new(namespace.clone(), id)),
+                Ok(id) => Some(self.by_foreign_id(namespace, id).await?),
                 Err(_) => self.by_name(namespace, text).await?,
             });
         }
@@ -91,9 +92,24 @@ impl DynamoStore {
             return Ok(None);
         }
         let items = self.db.get(Table::Queue, vec![keys::task(namespace, name)]).await?;
-        let Some(stored) = self.read(items).await?.pop() else { return Ok(None) };
+        if items.is_empty() {
+            return Ok(None);
+        }
+        // Quarantines it if it is unreadable: it can be removed by its name, too.
+        self.read(items).await?;
+        let key = TaskKey::of_text(namespace.clone(), name);
         // From now on it is found by its id as well.
-        Ok(self.note_name(&stored.record).await?.then_some(stored.record.key))
+        Ok(self.note_name(&key).await?.then_some(key))
+    }
+
+    /// A task by the number that stands for another client's name, with that name if it is known.
+    async fn by_foreign_id(&self, namespace: &Namespace, id: TaskId) -> Result<TaskKey> {
+        let key = TaskKey::new(namespace.clone(), id);
+        if let Some(name) = self.names_of(std::slice::from_ref(&key)).await?.remove(&key) {
+            return Ok(TaskKey::of_text(namespace.clone(), &name));
+        }
+        // Its name may be this number.
+        Ok(self.by_name(namespace, &id.to_string()).await?.unwrap_or(key))
     }
 
     /// Number of tasks of the queue that would be leased first, at most `cap`.

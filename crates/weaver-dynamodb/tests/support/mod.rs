@@ -5,6 +5,7 @@
 pub(crate) mod caching;
 pub(crate) mod lagging;
 pub(crate) mod proxy;
+pub(crate) mod scripted;
 pub(crate) mod seed;
 pub(crate) mod stepped;
 

@@ -118,7 +118,7 @@ pub fn record_from(
     let failures = if has(HAS_FAILURES) { reader.varint_u32("failures")? } else { 0 };
     let losses = if has(HAS_LOSSES) { reader.varint_u32("losses")? } else { 0 };
     let mut record = TaskRecord {
-        key: TaskKey::new(namespace, id),
+        key: TaskKey::new(namespace, id).named(spec.origin().external_id.as_ref()),
         spec,
         state,
         cause,

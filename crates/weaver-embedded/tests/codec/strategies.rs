@@ -101,6 +101,7 @@ fn origin() -> BoxedStrategy<Origin> {
                 job_definition_id: definition.map(|text| JobDefinitionId::new(text).expect(NAMES)),
                 scheduled_for,
                 retry_of,
+                retry_of_external_id: None,
                 trace,
                 external_id: external.map(|text| ExternalId::new(text).expect(NAMES)),
             }

@@ -119,7 +119,7 @@ fn moves(row: &PgRow, at: Timestamp, interner: &mut Interner) -> Result<Vec<Chan
         let state = state.and_then(|index| TaskState::ALL.get(index)).copied();
         let state = state.ok_or_else(|| StoreFault::unreadable("a row of `moves` with an unknown state"))?;
         let key = TaskKey::new(namespace, TaskId(id.unsigned_abs()));
-        Ok(Change { key, version, state, at, external_id: None })
+        Ok(Change { key, version, state, at })
     };
     ids.iter().enumerate().map(change).collect()
 }

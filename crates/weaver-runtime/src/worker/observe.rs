@@ -16,19 +16,19 @@ pub(super) fn span(ctx: &Ctx) -> tracing::Span {
     let traceparent = record.spec.origin().trace.as_ref().map(|trace| trace.traceparent.as_str());
     let span = tracing::info_span!(
         "task",
-        task_id = %record.key.id,
+        task_id = %record.key.shown_id(),
         namespace = %record.key.namespace,
         task_type = %record.spec.envelope.task_type,
         attempt = ctx.attempt(),
         traceparent,
     );
-    span.in_scope(|| tracing::info!(task_id = %record.key.id, attempt = ctx.attempt(), "Started"));
+    span.in_scope(|| tracing::info!(task_id = %record.key.shown_id(), attempt = ctx.attempt(), "Started"));
     span
 }
 
 /// An outcome that the store has recorded.
 pub(super) fn ended(end: &End, state: TaskState, due_after: Option<Duration>, now: Timestamp) {
-    let (task_id, attempt) = (end.leased.lease.key.id, end.leased.lease.attempt);
+    let (task_id, attempt) = (end.leased.record.key.shown_id(), end.leased.lease.attempt);
     let err = match &end.outcome {
         Outcome::Failed { error, .. } => Some(error.as_ref()),
         Outcome::TimedOut => Some("timed out"),
@@ -56,6 +56,6 @@ pub(super) fn ended(end: &End, state: TaskState, due_after: Option<Duration>, no
 
 /// The store refused the outcome: the lease was lost.
 pub(super) fn lost(leased: &Leased) {
-    let (task_id, attempt) = (&leased.lease.key.id, leased.lease.attempt);
+    let (task_id, attempt) = (leased.record.key.shown_id(), leased.lease.attempt);
     tracing::warn!(%task_id, attempt, "lease lost; the outcome was discarded");
 }

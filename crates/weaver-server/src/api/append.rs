@@ -9,7 +9,7 @@ use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::id::TaskKey;
 use weaver_core::lease::Lease;
 use weaver_core::lifecycle::{LOG_AFTER_END, may_log};
-use weaver_core::name::Namespace;
+use weaver_core::name::{Namespace, check_name};
 use weaver_core::ports::{Seq, StreamKey, TrimBefore};
 use weaver_core::queue::QueueExt;
 
@@ -139,8 +139,10 @@ fn writable(append: &StreamAppend) -> Result<(StreamKey, Option<(TaskKey, u32)>)
         return Ok((StreamKey::new(namespace, "stats"), None));
     }
     let attempt = || {
-        let (id, attempt) = append.stream.strip_prefix("task/")?.split_once('/')?;
-        Some((TaskKey::new(namespace, id.parse().ok()?), attempt.parse().ok()?))
+        // The last part is the attempt: an id that another client wrote may contain slashes.
+        let (id, attempt) = append.stream.strip_prefix("task/")?.rsplit_once('/')?;
+        check_name("stream", id).ok()?;
+        Some((TaskKey::of_text(namespace, id), attempt.parse().ok()?))
     };
     let (key, attempt) =
         attempt().ok_or_else(|| undecodable("stream", "workers write `task/{id}/{attempt}` and `stats`"))?;

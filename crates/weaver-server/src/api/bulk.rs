@@ -18,6 +18,7 @@ use super::audit::AuditRecord;
 use super::caller::{Caller, Permission};
 use super::extract::{Body, Params};
 use super::list::task_query;
+use super::task::target;
 use super::{ApiResult, AppState};
 use crate::problem::Problem;
 
@@ -101,14 +102,14 @@ pub(crate) async fn act(
     if dry_run || records.is_empty() {
         return Ok(BulkResult { matched, changed: 0, refused: 0, problem: None, next });
     }
-    let ends = (records[0].key.id, records[records.len() - 1].key.id);
+    let ends = (records[0].key.clone(), records[records.len() - 1].key.clone());
     let changes = records.into_iter().map(|record| change(state, caller, record, action));
     let results: Vec<ApiResult<()>> = iter(changes).buffer_unordered(AT_ONCE).collect().await;
     let changed = results.iter().filter(|result| result.is_ok()).count() as u64;
     let problem = results.into_iter().find_map(Result::err).map(|problem| problem.to_wire());
     let verb = if action == Action::Cancel { "task.cancel_many" } else { "task.retry_many" };
-    let record = AuditRecord::new(verb, format!("task/{}", ends.0))
-        .detail(format!("{changed} tasks, the last is {}", ends.1));
+    let record = AuditRecord::new(verb, target(&ends.0))
+        .detail(format!("{changed} tasks, the last is {}", ends.1.shown_id()));
     state.audit.write(caller, &namespace, record).await;
     Ok(BulkResult { matched, changed, refused: matched - changed, problem, next })
 }

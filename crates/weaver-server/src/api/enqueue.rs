@@ -79,7 +79,7 @@ fn accept(caller: &Caller, task: NewTask) -> ApiResult<(Namespace, QueueName, Co
 async fn write_audit(state: &AppState, caller: &Caller, stored: &[StoreResult<Stored>]) {
     let mut made: Vec<(&Namespace, Vec<String>)> = Vec::new();
     for stored in stored.iter().flatten().filter(|stored| !stored.existing) {
-        let id = stored.key.id.to_string();
+        let id = stored.key.shown_id().to_string();
         match made.iter_mut().find(|(namespace, _)| **namespace == stored.key.namespace) {
             Some((_, ids)) => ids.push(id),
             None => made.push((&stored.key.namespace, vec![id])),
@@ -100,7 +100,7 @@ fn audit_record(ids: &[String]) -> AuditRecord {
 
 pub(super) fn shown(stored: &Stored) -> Enqueued {
     Enqueued {
-        id: stored.key.id.to_string(),
+        id: stored.key.shown_id().to_string(),
         namespace: stored.key.namespace.to_string(),
         existing: stored.existing,
     }

@@ -5,6 +5,7 @@ use weaver_core::lease::Lease;
 
 use super::audit::AuditRecord;
 use super::caller::Caller;
+use super::task::target;
 use super::{ApiResult, AppState};
 use crate::security::{ForeignLease, SealingKey};
 
@@ -43,7 +44,7 @@ impl<'a> Opener<'a> {
             _ => format!("{}: {count} leases belong to other tokens; this is the first", self.verb),
         };
         tracing::warn!(caller = self.caller.name(), task = %first, count, verb = self.verb, "foreign lease refused");
-        let record = AuditRecord::new("lease.refused", format!("task/{}", first.id)).detail(detail);
+        let record = AuditRecord::new("lease.refused", target(&first)).detail(detail);
         self.state.audit.write_soon(self.caller, &first.namespace, record).await;
     }
 }

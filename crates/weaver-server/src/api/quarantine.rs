@@ -68,7 +68,7 @@ pub(crate) async fn raw_task(
     let (record, finding) = known(&state, &key).await?;
     let raw = RawTask {
         namespace: key.namespace.to_string(),
-        id: key.id.to_string(),
+        id: key.shown_id().to_string(),
         state: state_of(record.as_ref(), finding.as_ref()),
         finished: record.is_some_and(|record| record.state.is_terminal()),
         unreadable: finding.map(|finding| finding.reason.to_string()),
@@ -166,5 +166,5 @@ fn changed(key: &TaskKey) -> Problem {
 }
 
 fn absent(key: &TaskKey) -> Problem {
-    task_not_found(format!("no task `{}` in namespace `{}`", key.id, key.namespace))
+    task_not_found(format!("no task `{}` in namespace `{}`", key.shown_id(), key.namespace))
 }

@@ -95,7 +95,7 @@ async fn change(
 }
 
 pub(super) fn target(key: &TaskKey) -> String {
-    format!("task/{}", key.id)
+    format!("task/{}", key.shown_id())
 }
 
 /// Retry an ended task, as a new task.

@@ -116,7 +116,7 @@ impl Reader {
                     let ours = items.iter().filter(|change| change.key.namespace == self.watch.namespace);
                     for change in ours {
                         if ids.len() <= IDS_MAX {
-                            ids.insert(change.shown_id());
+                            ids.insert(change.key.shown_id().to_string());
                         }
                     }
                     if items.len() < BATCH as usize {

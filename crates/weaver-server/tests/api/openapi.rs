@@ -88,27 +88,29 @@ fn collect(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a text matches a pattern, by POSIX.
+/// Whether a text of one line matches a pattern.
 fn is_match(pattern: &str, text: &str) -> bool {
-    let command = "printf '%s\\n' \"$2\" | grep -Eq -- \"$1\"";
+    let command = "printf '%s\\n' \"$2\" | LC_ALL=C.UTF-8 grep -Pq -- \"$1\"";
     let shell = std::process::Command::new("sh").args(["-c", command, "sh", pattern, text]).status();
     shell.expect("there is a shell").success()
 }
 
 #[tokio::test]
-async fn the_pattern_of_a_lease_admits_every_number_of_a_task_and_no_other_text() {
+async fn the_patterns_of_leases_and_logs_admit_ids_of_weaver_and_of_other_clients() {
     let server = Server::start().await;
     let document = server.get("/api/openapi.json").await.expect(200);
-    let pattern = document["components"]["schemas"]["Lease"]["properties"]["id"]["pattern"].clone();
-    let pattern = pattern.as_str().expect("it has one");
-    let foreign =
-        ["9223372036854775808", "10000000000000000000", "18446744073709551615", "18446744073709551609"];
-    for text in ["0", "42", "9223372036854775807"].into_iter().chain(foreign) {
-        assert!(is_match(pattern, text), "{text}");
+    let schemas = &document["components"]["schemas"];
+    let lease = schemas["Lease"]["properties"]["id"]["pattern"].as_str().expect("it has one");
+    let log = schemas["StreamAppend"]["properties"]["stream"]["pattern"].as_str().expect("it has one");
+    for id in ["0", "42", "18446744073709551615", "007", "task-001", "a/b", "a b", "タスク"] {
+        assert!(is_match(lease, id), "{id}");
+        assert!(is_match(log, &format!("task/{id}/1")), "{id}");
     }
-    for text in
-        ["18446744073709551616", "19000000000000000000", "99999999999999999999", "007", "task-001", ""]
-    {
-        assert!(!is_match(pattern, text), "{text}");
+    for id in ["", "a\tb", "a\u{1b}[0m"] {
+        assert!(!is_match(lease, id), "{id:?}");
+        assert!(!is_match(log, &format!("task/{id}/1")), "{id:?}");
+    }
+    for stream in ["task/42", "task/42/01", "task/42/x", "audit", "statsx"] {
+        assert!(!is_match(log, stream), "{stream}");
     }
 }

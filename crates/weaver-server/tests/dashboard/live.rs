@@ -46,7 +46,7 @@ async fn a_change_is_shown_elsewhere_within_a_second_and_input_and_scroll_positi
     let (id, before) = (reader.text("#rows tr:nth-child(25) a").await, reader.script(place).await);
     site.enqueue(NewTask::new("unhandled")).await;
     site.store
-        .cancel(&TaskKey { namespace: Namespace::default(), id: id.parse().expect("as the test expects") })
+        .cancel(&TaskKey::new(Namespace::default(), id.parse().expect("as the test expects")))
         .await
         .expect("as the test expects");
     let took = reader.sees("#rows tr:nth-child(25)", "cancelled").await;

@@ -263,5 +263,5 @@ fn wants(request: &LeaseRequest, record: &TaskRecord) -> bool {
 fn change(record: &TaskRecord) -> Change {
     let at = record.updated_at;
     let key = record.key.clone();
-    Change { key, version: record.version, state: record.state, at, external_id: None }
+    Change { key, version: record.version, state: record.state, at }
 }

@@ -163,7 +163,7 @@ async fn enqueue_on_store(task: NewTask, context: Context) -> Result<Exit, Failu
     let store = on.open_to_work(&Progress::new("opening the store")).await?;
     let stored = Arc::clone(&store).enqueue(task).await?;
     let enqueued = Enqueued {
-        id: stored.key.id.to_string(),
+        id: stored.key.shown_id().to_string(),
         namespace: stored.key.namespace.to_string(),
         existing: stored.existing,
     };

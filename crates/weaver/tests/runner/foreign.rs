@@ -47,14 +47,14 @@ now = datetime.now(timezone.utc)
 ";
 
 /// A directory with a project, and a database of its own: DynamoDB Local keeps one per access key.
-struct Seeds {
-    place: Place,
+pub(crate) struct Seeds {
+    pub(crate) place: Place,
     endpoint: String,
     key: String,
 }
 
 impl Seeds {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let place = Place::new();
         std::fs::create_dir(place.path("project")).expect("a test can make directories");
         let key = format!("{name}{}", std::process::id());
@@ -65,15 +65,15 @@ impl Seeds {
         boto3::run_script(&self.endpoint, &self.key, "us-east-1", script)
     }
 
-    fn queue(&self, script: &str) -> String {
+    pub(crate) fn queue(&self, script: &str) -> String {
         self.python(&format!("{QUEUE}{script}"))
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.endpoint.replace("http://", "dynamodb://")
     }
 
-    fn command(&self, arguments: &str) -> Command {
+    pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = self.place.command(arguments);
         command.env("WEAVER_NAMESPACE", NAMESPACE).env_remove("AWS_REGION");
         command.env("AWS_ACCESS_KEY_ID", &self.key).env("AWS_SECRET_ACCESS_KEY", "x");
@@ -85,11 +85,11 @@ impl Seeds {
         self.command(&format!("runner --log warn --store {} {flags}", self.url()))
     }
 
-    fn agent(&self, script: &str) {
+    pub(crate) fn agent(&self, script: &str) {
         self.place.write("project/agent.sh", script);
     }
 
-    fn pipe(&self, name: &str) {
+    pub(crate) fn pipe(&self, name: &str) {
         let made = Command::new("mkfifo").arg(self.place.path(&format!("project/{name}"))).status();
         assert!(made.expect("there is `mkfifo` (coreutils)").success());
     }

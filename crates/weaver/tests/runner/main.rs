@@ -5,6 +5,8 @@ mod cancelled;
 mod ends;
 #[cfg(feature = "dynamodb")]
 mod foreign;
+#[cfg(feature = "dynamodb")]
+mod foreign_ids;
 mod guide;
 mod harness;
 mod input;

@@ -62,6 +62,8 @@ pub(super) fn decode(reader: &mut Reader<'_>, created_at: Timestamp) -> Result<O
         scheduled_for: has(HAS_SCHEDULED_FOR)
             .then(|| reader.timestamp_from("scheduled_for", created_at))
             .transpose()?,
+        // Not stored: tasks of other clients are not in an embedded store.
+        retry_of_external_id: None,
         retry_of: has(HAS_RETRY_OF).then(|| reader.varint("retry_of").map(TaskId)).transpose()?,
         trace: has(HAS_TRACE).then(|| read_trace(reader)).transpose()?,
         external_id: has(HAS_EXTERNAL_ID).then(|| reader.name("external_id", ExternalId::new)).transpose()?,

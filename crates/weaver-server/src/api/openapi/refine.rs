@@ -30,10 +30,9 @@ pub(super) fn refine(document: &mut Value) {
     for name in ["NewTask", "TaskTemplate"] {
         add_defaults(&mut schemas[name]["properties"]);
     }
-    let number = number_of_task();
-    schemas["Lease"]["properties"]["id"]["pattern"] = json!(format!("^({number})$"));
+    let name = NAME.trim_start_matches('^').trim_end_matches("+$");
     schemas["StreamAppend"]["properties"]["stream"]["pattern"] =
-        json!(format!("^(stats|task/({number})/(0|[1-9][0-9]{{0,8}}))$"));
+        json!(format!("^(stats|task/{name}{{1,{NAME_MAX_BYTES}}}/(0|[1-9][0-9]{{0,8}}))$"));
     // No token reaches Weaver's internal namespaces.
     schemas["NewToken"]["properties"]["namespaces"]["items"] =
         json!({ "allOf": [named(), { "not": { "pattern": "^weaver\\." } }] });
@@ -73,21 +72,6 @@ fn add_defaults(fields: &mut Value) {
         let said = description.as_str().unwrap_or_default();
         *description = json!(format!("{said} Default: {default}.").trim_start());
     }
-}
-
-/// The numbers from 0 to the largest of a task, in decimal digits: those of other clients' tasks are in the
-/// upper half of 64 bits.
-fn number_of_task() -> String {
-    let largest = u64::MAX.to_string();
-    let mut alternatives = vec!["0".to_owned(), format!("[1-9][0-9]{{0,{}}}", largest.len() - 2)];
-    // As long as the largest, with a lower digit at one place. Its first digit is 1: no lower one leads.
-    for (place, digit) in largest.char_indices().skip(1).filter(|(_, digit)| *digit != '0') {
-        let lower = char::from(digit as u8 - 1);
-        let rest = largest.len() - place - 1;
-        alternatives.push(format!("{}[0-{lower}][0-9]{{{rest}}}", &largest[..place]));
-    }
-    alternatives.push(largest);
-    alternatives.join("|")
 }
 
 fn named() -> Value {

@@ -194,12 +194,11 @@ async fn states(
     view: &View,
     ids: impl Iterator<Item = &String>,
 ) -> Result<HashMap<String, TaskState>, Problem> {
-    let keys: Vec<TaskKey> = ids
-        .filter_map(|id| Some(TaskKey { namespace: view.namespace.clone(), id: id.parse().ok()? }))
-        .collect();
+    let keys: Vec<TaskKey> =
+        ids.filter_map(|id| Some(TaskKey::new(view.namespace.clone(), id.parse().ok()?))).collect();
     if keys.is_empty() {
         return Ok(HashMap::new());
     }
     let found = view.state.store.get_tasks(&keys).await?;
-    Ok(found.into_iter().flatten().map(|task| (task.key.id.to_string(), task.state)).collect())
+    Ok(found.into_iter().flatten().map(|task| (task.shown_id(), task.state)).collect())
 }

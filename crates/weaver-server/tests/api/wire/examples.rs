@@ -167,7 +167,7 @@ fn reasons() -> Vec<Reason> {
         Reason::DueAt { at: AT, because: Some(Cause::Failed) },
         Reason::Expired { at: AT },
         Reason::KeyHeld { by: id.to_string(), worker: Some(worker()), until: Some(AT) },
-        Reason::KeyUnreadable { by: id },
+        Reason::KeyUnreadable { by: id.to_string() },
         Reason::KeyWaitsFor { task: id.to_string() },
         Reason::Ahead { at_least: 1 },
         Reason::Paused { queue: queue() },

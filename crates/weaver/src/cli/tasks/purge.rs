@@ -33,7 +33,7 @@ pub(crate) struct PurgeArgs {
 pub(crate) async fn run(remote: &Remote<'_>, args: &PurgeArgs) -> Result<Exit, Failure> {
     let (client, namespace) = (&remote.client, remote.namespace.as_str());
     let raw = client.raw_task(namespace, &args.id).await?;
-    let file = args.save.clone().unwrap_or_else(|| PathBuf::from(format!("weaver-task-{}.json", raw.id)));
+    let file = args.save.clone().unwrap_or_else(|| default_file(&raw.id));
     check_free(&file)?;
     if !raw.finished && !args.yes {
         confirm(&raw)?;
@@ -61,6 +61,13 @@ fn check_free(file: &Path) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Refused, message).next("name another file with --save"));
     }
     Ok(())
+}
+
+/// In the current directory, whatever id another client chose.
+fn default_file(id: &str) -> PathBuf {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let plain: String = id.chars().take(100).map(|c| if is_plain(c) { c } else { '_' }).collect();
+    PathBuf::from(format!("weaver-task-{plain}.json"))
 }
 
 /// Asks on the terminal; without one, `--yes` is required.
@@ -110,4 +117,18 @@ fn not_removed(error: ClientError, file: &Path, raw: &RawTask) -> Failure {
     let message = format!("{message}; task {} may have been deleted", raw.id);
     let next = format!("check with `weaver tasks show {}`; its stored form is saved in {shown}", raw.id);
     Failure::new(exit, message).next(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_stays_in_the_current_directory_whatever_the_id() {
+        for (id, file) in [("17", "weaver-task-17.json"), ("../../etc/x y", "weaver-task-.._.._etc_x_y.json")]
+        {
+            assert_eq!(default_file(id), Path::new(file));
+        }
+        assert_eq!(default_file(&"x".repeat(999)).as_os_str().len(), "weaver-task-.json".len() + 100);
+    }
 }
