@@ -243,7 +243,11 @@ async fn an_item_that_could_not_be_adopted_is_adopted_by_the_next_poll_before_la
     };
     let (adopter, _) = Adopter::scripted(fail).await;
     assert!(adopter.lease(1).await.is_empty());
-    // Long ago: a poll that went on would find it only by the rotation.
+    // Long ago, behind many others: a poll that went on would find it only by the rotation, after later ones.
+    for number in 0..110 {
+        let created_at = [("created_at", "2025-06-01T00:00:00.000Z")];
+        adopter.seed.put_task("project-b", &format!("old-{number}"), "QUEUED", &created_at).await;
+    }
     adopter.put("first", "s", 0).await;
     adopter.clock.advance(Duration::from_secs(3600));
     adopter.put("second", "s", 3_600_000).await;

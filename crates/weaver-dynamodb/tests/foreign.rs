@@ -209,6 +209,19 @@ async fn a_task_that_a_seed_only_runner_took_ends_with_that_runners_two_minutes(
 }
 
 #[tokio::test]
+async fn a_task_of_a_seed_only_runner_without_heartbeats_is_kept_for_two_minutes() {
+    let harness = harness().await;
+    let taken_at = support::seed_instant(harness.clock.now());
+    let taken = [("claimed_by", "theirs"), ("updated_at", taken_at.as_str())];
+    harness.seed.put_task("project-a", "task-001", "RUNNING", &taken).await;
+    assert!(harness.lease("project-a", 1).await.is_empty());
+    harness.clock.advance(Duration::from_secs(118));
+    assert!(harness.store.overdue(10).await.expect("as set up").is_empty());
+    harness.clock.advance(Duration::from_secs(2));
+    assert_eq!(harness.store.overdue(10).await.expect("as set up").len(), 1);
+}
+
+#[tokio::test]
 async fn what_weaver_writes_reads_correctly_to_a_client_that_knows_only_the_seed() {
     let harness = harness().await;
     let task =

@@ -184,6 +184,11 @@ async fn items_of_namespaces_that_are_not_served_are_not_touched_and_delay_nothi
     sessions.clock.advance(Duration::from_secs(3600));
     sessions.put("next", "t", 3_600_000).await;
     assert_eq!(sessions.lease(1).await.iter().map(name).collect::<Vec<_>>(), ["next"]);
+    sessions.put("third", "u", 3_600_001).await;
+    let queries = sessions.store.usage().of("Query");
+    assert_eq!(sessions.lease(1).await.iter().map(name).collect::<Vec<_>>(), ["third"]);
+    let queries = sessions.store.usage().of("Query") - queries;
+    assert!(queries <= 5, "the others are not read again: {queries} queries");
     let overdue = sessions.store.overdue(100).await.expect("as set up");
     assert!(
         overdue.iter().all(|overdue| overdue.record.key.namespace == Namespace::default()),
@@ -280,4 +285,6 @@ async fn instants_without_a_zone_are_utc_and_keep_their_order() {
         sessions.finish(&leased).await;
     }
     assert_eq!(started, ["first", "second", "third"]);
+    let created_at = sessions.seed.task("default", "third").await["created_at"].clone();
+    assert_eq!(created_at, "2026-01-01T00:00:00.000003", "it stays as its client wrote it");
 }
