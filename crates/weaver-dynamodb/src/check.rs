@@ -18,6 +18,7 @@ use crate::codec::value::Attributes;
 use crate::codec::{damaged, foreign, record};
 use crate::db::{AwsDb, Db, Item, Table};
 use crate::keys;
+use crate::unreadable::check_format;
 
 /// A check in progress.
 struct Check<'a> {
@@ -79,7 +80,8 @@ impl Check<'_> {
             // It is being purged: its large values are removed first.
             None => return Ok(None),
         };
-        Ok(why(foreign::read(item, &values)).map(|why| unreadable_task(item, why)))
+        let found = why(check_format(item)).or_else(|| why(foreign::read(item, &values)));
+        Ok(found.map(|why| unreadable_task(item, why)))
     }
 
     /// The large values of a task; `None` if one of them is missing.

@@ -120,6 +120,19 @@ async fn each_bad_item_is_named_with_its_kind_and_place_and_stays_as_it_is() {
 }
 
 #[tokio::test]
+async fn an_item_of_a_newer_format_is_named_by_its_clients_id() {
+    let database = filled().await;
+    database.seed.put_task("theirs", "task-001", "QUEUED", &[]).await;
+    let task = [("namespace", "theirs"), ("task_id", "task-001")];
+    database.set("pm-runner-queue", task, "format", AttributeValue::N("99".to_owned())).await;
+    let report = database.check().await;
+    let named: Vec<_> = report.unreadable.iter().map(ToString::to_string).collect();
+    let said =
+        "task theirs/task-001 (QUEUED): it has format 99; this version of Weaver reads formats up to 1";
+    assert_eq!(named, [said]);
+}
+
+#[tokio::test]
 async fn documents_are_checked_by_the_reader_of_their_kind() {
     let database = filled().await;
     let reads = |kind: &str, _: &[u8]| match kind {

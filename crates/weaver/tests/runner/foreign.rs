@@ -116,19 +116,32 @@ fn a_runner_on_tables_of_the_seeds_yaml_names_the_command_after_which_it_works()
 fn prompts_that_boto3_writes_run_one_at_a_time_in_order_of_creation_within_a_session() {
     let seeds = Seeds::new("order");
     Run::of(&mut seeds.command(&format!("store init --store {}", seeds.url()))).succeeded();
-    // An agent that finds another one at work says so.
-    seeds.agent(
-        "mkdir busy || echo twice >> order; cat >> order; echo \" $WEAVER_TASK_ID\" >> order; rmdir busy",
-    );
+    // Two runners with a project each: only the session stands between their agents. An agent that finds
+    // another one at work says so.
+    let agent = "mkdir $1/busy || echo twice >> $1/order
+cat >> $1/order; echo \" $WEAVER_TASK_ID\" >> $1/order; sleep 0.2; rmdir $1/busy";
+    for name in ["second", "shared"] {
+        std::fs::create_dir(seeds.place.path(name)).expect("a test can make directories");
+    }
+    seeds.agent(agent);
+    seeds.place.write("second/agent.sh", agent);
+    let shared = seeds.place.path("shared").display().to_string();
+    let command = format!("[\"sh\", \"-e\", \"agent.sh\", \"{shared}\"]");
+    let profile = format!("[profiles.both]\ncommand = {command}\nconfine.read_write = [\"{shared}\"]\n");
+    seeds.place.write("weaver.toml", &profile);
     let put = "
 for number in sorted(range(12), key=lambda n: (n * 7) % 12):
     put('task-%02d' % ((number * 5) % 12), 's', now + timedelta(milliseconds=number), str(number))
 ";
     seeds.queue(put);
-    let _runner = Runner::start(&mut seeds.runner());
+    let _runners: [Runner; 2] = [("one", "project"), ("two", "second")].map(|(name, project)| {
+        let flags = format!("--name {name} --project-root {project} --profile both");
+        let command = format!("runner --log warn --store {} {flags}", seeds.url());
+        Runner::start(seeds.command(&command).env("WEAVER_RUNNER_POLL", "100ms"))
+    });
     until("all prompts have run", || seeds.queue("print(status('task-07'))") == "COMPLETE\n");
     let wanted: String = (0..12).map(|number| format!("{number} task-{:02}\n", (number * 5) % 12)).collect();
-    assert_eq!(seeds.place.read("project/order"), wanted);
+    assert_eq!(seeds.place.read("shared/order"), wanted);
 }
 
 #[test]
