@@ -36,6 +36,10 @@ pub enum Ended {
 /// What to do about a reported end.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "an end that is neither committed nor answered is lost"]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are `Commit`, and moved at once: a box would cost each"
+)]
 pub enum EndDecision {
     /// The lease is valid: commit this.
     Commit(Transition),

@@ -26,6 +26,7 @@ pub(crate) struct Seen {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a few of them, in tests")]
 pub(crate) enum Event {
     Moved(Command, Transition),
     Refused(Command, Refused),
