@@ -117,7 +117,7 @@ async fn invalid_work_requests_are_refused_before_anything_is_changed() {
         let answer = server.post("/api/v1/work/lease", &body).await;
         answer.problem(400, "invalid_field");
     }
-    let bad_lease = json!({ "namespace": "default", "id": "x", "version": 1, "attempt": 1, "worker": "w",
+    let bad_lease = json!({ "namespace": "default", "id": "", "version": 1, "attempt": 1, "worker": "w",
         "token": format!("{:032x}", 1), "ttl_ms": 1000 });
     for (path, body) in [
         ("renew", json!({ "renewals": [{ "lease": bad_lease }] })),
