@@ -59,6 +59,7 @@ impl Model {
         match self.bug {
             Some(Bug::NoFence) if record.state == transition.from => {
                 transition.expected_version = record.version;
+                transition.expected_token = record.lease.as_ref().map(|held| held.token);
             }
             Some(Bug::TerminalCanMove) if record.state.is_terminal() && record.state != transition.to => {
                 transition.expected_version = record.version;
