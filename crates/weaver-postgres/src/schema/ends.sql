@@ -95,14 +95,14 @@ BEGIN
             nullif(l.executions, l.attempt), nullif(l.renewals, 0), nullif(l.failures + {charged_failures(i.cause)}, 0),
             nullif(l.losses + {charged_losses(i.cause)}, 0), coalesce(i.state, {number(succeeded)}), p_namespace, l.queue, l.worker,
             i.cause, i.outcome, coalesce(i.error, l.last_error), i.result
-        FROM weaver.leases l
-        CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+        -- The members by a function in the SELECT list: as a lateral join, a nested loop, the planner would join them by another one.
+        FROM (SELECT k.*, unnest(k.ids) AS id FROM weaver.leases k WHERE k.lease_id = ANY (p_lease_ids)) l
         JOIN unnest(p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_states, p_causes, p_outcomes, p_errors, p_results)
-            AS i (id, version, epoch, token, renewals, state, cause, outcome, error, result) ON i.id = m.id
-        WHERE l.lease_id = ANY (p_lease_ids) AND l.namespace = p_namespace AND l.state = {number(running)}
+            AS i (id, version, epoch, token, renewals, state, cause, outcome, error, result) ON i.id = l.id
+        WHERE l.namespace = p_namespace AND l.state = {number(running)}
             AND l.version = i.version AND l.token = i.token AND coalesce(l.epoch, 0) = i.epoch
-            AND (NOT l.is_shared OR m.id <> ALL (l.gone)) AND l.format BETWEEN 1 AND p_format
-            AND (i.renewals IS NULL OR l.renewals = i.renewals) AND (p_except IS NULL OR m.id <> ALL (p_except))
+            AND (NOT l.is_shared OR l.id <> ALL (l.gone)) AND l.format BETWEEN 1 AND p_format
+            AND (i.renewals IS NULL OR l.renewals = i.renewals) AND (p_except IS NULL OR l.id <> ALL (p_except))
         RETURNING id, version, state, queue
     ), counted AS (
         SELECT queue, state, count(*)::integer AS count FROM ended GROUP BY 1, 2
