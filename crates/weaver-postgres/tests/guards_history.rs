@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use support::schema_owner::SchemaOwner;
-use weaver_core::ports::{Admin, Journal, PurgeRule, StreamKey};
+use weaver_core::ports::{Admin, Journal, PurgeRule, Selector, StreamKey, TaskQuery, Tasks};
 use weaver_core::prelude::*;
 
 #[tokio::test]
@@ -148,6 +148,11 @@ async fn sql_can_insert_only_a_well_formed_pending_task() {
     }
     assert!(owner.accepts(&inserted("", "")).await);
     assert_eq!(owner.lease().await.record.attempt, 1, "it is a run like any other");
+    assert!(owner.accepts(&inserted(", labels", ", '{\"team\": \"a\"}'::jsonb")).await);
+    let selector = Selector::Label("team".to_owned(), "a".to_owned());
+    let query = TaskQuery { selector, ..TaskQuery::new(Namespace::default()) };
+    let page = owner.store.list_tasks(query).await.expect("the store answers");
+    assert_eq!(page.items.len(), 1, "its labels are found");
     owner.done().await;
 }
 

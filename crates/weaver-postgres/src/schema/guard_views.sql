@@ -61,6 +61,10 @@ BEGIN
         NEW.expires_at, NEW.serial_key, NEW.idempotency_key, NEW.task_group_id, NEW.session_id, NEW.labels,
         NEW.job_definition_id, NEW.scheduled_for, NEW.retry_of, NEW.trace);
     PERFORM weaver.put_in(v_new);
+    IF jsonb_typeof(NEW.labels) = 'object' THEN
+        INSERT INTO weaver.task_labels
+        SELECT NEW.namespace, weaver.label(k.key, k.value), NEW.id FROM jsonb_each_text(NEW.labels) k WHERE k.value IS NOT NULL;
+    END IF;
     INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states, count_deltas)
     VALUES (NEW.created_at, ARRAY[NEW.id], ARRAY[NEW.namespace], ARRAY[1], ARRAY[v_state], ARRAY[NEW.namespace], ARRAY[NEW.queue],
         ARRAY[v_state], ARRAY[1]);
