@@ -84,6 +84,8 @@ impl CheckHandler {
     ) -> Self {
         let task_type = TaskType::new(CHECK_TASK_TYPE).expect("a valid task type");
         let remover = Arc::new(Remover::new());
+        // Killed processes leave them; there may never be another check that does it.
+        remover.clean_up(&options.directory);
         let (documents, trees) = (MergeDocuments::new(store), Trees::new(&options.directory, &remover));
         let is_without_overlays = AtomicBool::new(false);
         Self { task_type, documents, forges, clock, options, trees, remover, is_without_overlays }

@@ -59,10 +59,10 @@ impl Remover {
         }));
     }
 
-    /// Removes the workspaces of a user's dead processes.
-    pub(super) fn clean_up(&self, parent: &Path, owner: u32) {
+    /// Removes the workspaces of dead processes of this user.
+    pub(super) fn clean_up(&self, parent: &Path) {
         let parent = parent.to_owned();
-        self.run(Box::new(move || clean_up(&parent, owner)));
+        self.run(Box::new(move || clean_up(&parent, rustix::process::geteuid().as_raw())));
     }
 
     fn run(&self, job: Job) {

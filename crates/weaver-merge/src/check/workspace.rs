@@ -1,8 +1,8 @@
 //! The directory a check runs in, removed afterwards.
 //!
 //! A killed process removes nothing, and one that ends may not remove everything. So the process that runs a
-//! check holds a lock on its directory, which the kernel releases with the process; the next check with the
-//! same parent removes unlocked directories.
+//! check holds a lock on its directory, which the kernel releases with the process; the next process
+//! and the next check with the same parent remove unlocked directories.
 
 use std::fs::File;
 use std::io;
@@ -33,7 +33,7 @@ impl Workspace {
     pub(super) fn new(parent: &Path, name: &str, remover: &Arc<Remover>) -> io::Result<Self> {
         std::fs::create_dir_all(parent)?;
         let (root, held) = create_locked(parent, name)?;
-        remover.clean_up(parent, held.metadata()?.uid());
+        remover.clean_up(parent);
         let workspace = Self { root, held: Some(held), remover: Arc::clone(remover) };
         for directory in [workspace.files(), workspace.home()] {
             std::fs::create_dir(directory)?;
