@@ -17,7 +17,7 @@ use weaver_core::lifecycle::{Command, OverdueReason, Transition, decide};
 use weaver_core::name::Namespace;
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::{Beat, Directive, PurgeRule, RunnerKey, Store, StreamKey, TrimBefore};
-use weaver_core::queue::finish::{EndReport, finish};
+use weaver_core::queue::finish::{EndReport, finish, finish_and_lease};
 use weaver_core::queue::{Committed, Enqueued, Interest, Overdue, Wake};
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
@@ -50,6 +50,18 @@ pub trait WorkSource: Send + Sync {
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>>;
     /// Reports the outcomes of attempts.
     async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>>;
+    /// Whether [`finish_and_lease`](WorkSource::finish_and_lease) is one call and not two: then the worker
+    /// makes it.
+    fn finishes_and_leases_at_once(&self) -> bool {
+        false
+    }
+    /// Reports outcomes and then leases, in one call where the source can. The outcomes are recorded whatever
+    /// becomes of the lease, which may grant nothing although tasks are due ([`wait`](WorkSource::wait) then
+    /// says so). Repeated with the same token, it answers the same.
+    async fn finish_and_lease(&self, ends: &[End], request: LeaseRequest) -> Result<EndedAndLeased> {
+        let ended = self.finish(ends).await?;
+        Ok((ended, self.lease(request).await))
+    }
     /// Ends the cancellation holds of tasks whose handler has stopped.
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()>;
     /// Long poll: returns when `interest` may be satisfied, or after `timeout`.
@@ -75,6 +87,9 @@ pub trait WorkSource: Send + Sync {
     /// Idempotent, and safe on many workers at once: no leader election is needed.
     async fn maintain(&self) -> Result<Maintained>;
 }
+
+/// The answers to reported outcomes, and to the lease request that followed them.
+pub type EndedAndLeased = (Vec<Ended>, Result<Vec<Leased>>);
 
 /// The outcome of an attempt, as a worker reports it.
 #[derive(Debug, Clone)]
@@ -264,6 +279,14 @@ impl WorkSource for LocalSource {
 
     async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>> {
         finish(&*self.store, ends).await
+    }
+
+    fn finishes_and_leases_at_once(&self) -> bool {
+        self.store.commits_and_leases_at_once()
+    }
+
+    async fn finish_and_lease(&self, ends: &[End], request: LeaseRequest) -> Result<EndedAndLeased> {
+        finish_and_lease(&*self.store, ends, request).await
     }
 
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {

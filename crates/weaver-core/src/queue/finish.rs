@@ -11,14 +11,16 @@
 //! A store that answers another number of members than the batch has is unavailable, because its answers
 //! cannot be matched to tasks.
 
+use std::time::Duration;
+
 use crate::error::{Error, Result};
 use crate::id::TaskKey;
-use crate::lease::Lease;
+use crate::lease::{Lease, LeaseRequest, Leased};
 use crate::lifecycle::{EndDecision, Ended, Transition, decide_end, recorded_before};
 use crate::outcome::Outcome;
 use crate::ports::Tasks;
-use crate::queue::{Committed, Queue};
-use crate::task::TaskRecord;
+use crate::queue::{Committed, CommittedAndLeased, Queue};
+use crate::task::{TaskRecord, TaskState};
 
 /// A report of an attempt's end.
 pub trait EndReport: Sync {
@@ -53,12 +55,43 @@ impl<S: Queue + Tasks + ?Sized> EndStore for S {
     }
 }
 
+/// Ends that are decided and not yet committed.
+struct Decided {
+    /// The answers so far; [`Ended::Lost`] for those that are to be committed.
+    answers: Vec<Ended>,
+    /// Of each transition: the end's position, its new state and the delay until it is due.
+    places: Vec<(usize, TaskState, Option<Duration>)>,
+    transitions: Vec<Transition>,
+}
+
 /// Records reported ends and answers in their order. Idempotent: a repeated report is recorded once and gets
 /// the same answer. One store call if every report has its record and no handler committed its own end.
 pub async fn finish<S: EndStore + ?Sized, E: EndReport>(store: &S, ends: &[E]) -> Result<Vec<Ended>> {
+    let Decided { answers, places, transitions } = decide_all(store, ends).await?;
+    if transitions.is_empty() {
+        return Ok(answers);
+    }
+    let committed = store.commit_ends(transitions).await?;
+    answer(store, ends, answers, places, committed).await
+}
+
+/// As [`finish`], and then leases ([`Queue::commit_and_lease`]). The ends are recorded whatever becomes of the
+/// lease; repeated with the same token it answers the same.
+pub async fn finish_and_lease<S: Queue + Tasks + ?Sized, E: EndReport>(
+    store: &S,
+    ends: &[E],
+    request: LeaseRequest,
+) -> Result<(Vec<Ended>, Result<Vec<Leased>>)> {
+    let Decided { answers, places, transitions } = decide_all(store, ends).await?;
+    let CommittedAndLeased { committed, leased } = store.commit_and_lease(transitions, request).await?;
+    let answers = answer(store, ends, answers, places, committed).await?;
+    Ok((answers, leased))
+}
+
+async fn decide_all<S: EndStore + ?Sized, E: EndReport>(store: &S, ends: &[E]) -> Result<Decided> {
     let mut found = read(store, ends.iter().filter(|end| must_read(*end))).await?.into_iter();
     let mut answers = Vec::with_capacity(ends.len());
-    let mut decided = Vec::with_capacity(ends.len());
+    let mut places = Vec::with_capacity(ends.len());
     let mut transitions = Vec::with_capacity(ends.len());
     for (index, end) in ends.iter().enumerate() {
         let decide = |record: &TaskRecord| decide_end(record, end.lease(), end.outcome());
@@ -70,18 +103,25 @@ pub async fn finish<S: EndStore + ?Sized, E: EndReport>(store: &S, ends: &[E]) -
         answers.push(match decision.unwrap_or(EndDecision::Answer(Ended::Lost)) {
             EndDecision::Answer(answer) => answer,
             EndDecision::Commit(transition) => {
-                decided.push((index, transition.to, transition.ready_after));
+                places.push((index, transition.to, transition.ready_after));
                 transitions.push(transition);
                 Ended::Lost
             }
         });
     }
-    if transitions.is_empty() {
-        return Ok(answers);
-    }
-    let committed = same_number(decided.len(), store.commit_ends(transitions).await?)?;
+    Ok(Decided { answers, places, transitions })
+}
+
+async fn answer<S: EndStore + ?Sized, E: EndReport>(
+    store: &S,
+    ends: &[E],
+    mut answers: Vec<Ended>,
+    places: Vec<(usize, TaskState, Option<Duration>)>,
+    committed: Vec<Committed>,
+) -> Result<Vec<Ended>> {
+    let committed = same_number(places.len(), committed)?;
     let mut unclear = Vec::new();
-    for ((index, state, due_after), committed) in decided.into_iter().zip(committed) {
+    for ((index, state, due_after), committed) in places.into_iter().zip(committed) {
         match committed {
             Committed::Applied { .. } | Committed::AlreadyApplied => {
                 answers[index] = Ended::Recorded { state, due_after };

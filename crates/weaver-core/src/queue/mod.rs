@@ -76,6 +76,28 @@ pub trait Queue: Send + Sync {
         leader: Option<LeaderEpoch>,
     ) -> Result<Vec<Committed>>;
 
+    /// Whether [`commit_and_lease`](Queue::commit_and_lease) costs one round trip instead of two.
+    fn commits_and_leases_at_once(&self) -> bool {
+        false
+    }
+
+    /// Commits without a leader and then leases, in one round trip where the store can. The lease undoes and
+    /// delays no commit: it may grant nothing although tasks are due, and [`wait`](Queue::wait) then says so
+    /// at once. A repeated call answers [`Committed::AlreadyApplied`] and the leases that the first granted.
+    ///
+    /// Worth calling only if [`commits_and_leases_at_once`](Queue::commits_and_leases_at_once).
+    async fn commit_and_lease(
+        &self,
+        transitions: Vec<Transition>,
+        request: LeaseRequest,
+    ) -> Result<CommittedAndLeased> {
+        let committed = match transitions.len() {
+            0 => Vec::new(),
+            _ => self.commit(transitions, None).await?,
+        };
+        Ok(CommittedAndLeased { committed, leased: self.lease(request).await })
+    }
+
     /// Extends leases. Never waits for a lock: a record that another write locks answers [`Renewed::Busy`].
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>>;
 
@@ -137,6 +159,15 @@ pub enum Committed {
     Stale,
     /// The task cannot start right now: only for transitions that [admit](Transition::admits) a waiting task.
     Blocked(Blocked),
+}
+
+/// The answer to [`Queue::commit_and_lease`].
+#[derive(Debug)]
+pub struct CommittedAndLeased {
+    /// As of [`Queue::commit`].
+    pub committed: Vec<Committed>,
+    /// As of [`Queue::lease`]: what was committed stays committed if leasing fails.
+    pub leased: Result<Vec<Leased>>,
 }
 
 /// Why a waiting task cannot start right now.

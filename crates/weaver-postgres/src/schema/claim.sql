@@ -158,3 +158,16 @@ BEGIN
     RETURN QUERY SELECT * FROM weaver.start(p_namespace, p_worker, p_token, p_ttl_us, v_now, v_taken.tids, v_open.limited);
 END
 $$;
+
+-- A claim after ends in the same transaction. It waits for no lock (a millisecond is as short as a time-out can be), and whatever goes wrong
+-- undoes the claim alone: the caller then leases in a call of its own. `p_ended` makes it follow the ends.
+CREATE FUNCTION weaver.claim_next(p_ended bigint[], p_namespace text, p_queues text[], p_types text[], p_worker text, p_token uuid,
+    p_ttl_us bigint, p_max integer, p_slots integer, p_format smallint, p_skip bigint[], p_over uuid[])
+    RETURNS SETOF weaver.all_job_runs LANGUAGE plpgsql SET lock_timeout = '1ms' AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM weaver.claim(p_namespace, p_queues, p_types, p_worker, p_token, p_ttl_us, p_max, p_slots, p_format,
+        p_skip, p_over);
+EXCEPTION WHEN OTHERS THEN
+    RETURN;
+END
+$$;

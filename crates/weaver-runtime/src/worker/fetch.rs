@@ -25,13 +25,13 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const EMPTY_WAKES_MAX: u32 = 16;
 
 /// The size of a lease request.
-struct Want {
+pub(super) struct Want {
     /// Free slots: the most fragile tasks that may be leased.
-    free: u32,
+    pub(super) free: u32,
     /// Free slots and prefetch.
-    total: u32,
+    pub(super) total: u32,
     /// `None`: any type.
-    types: Option<Vec<TaskType>>,
+    pub(super) types: Option<Vec<TaskType>>,
 }
 
 /// Fetches until a shutdown is requested. A request in flight is not interrupted: its leases would be lost.
@@ -40,12 +40,18 @@ pub(super) async fn fetch(shared: &Arc<Shared>, shutdown: &Shutdown) {
     let mut retry = RETRY_MIN;
     let mut empty_wakes = 0;
     while !shutdown.is_requested() {
+        if shared.leasing.is_busy() {
+            // With a report: the finisher says when it is answered.
+            unless_shutdown(shutdown, room(shared)).await;
+            continue;
+        }
         let want = shared.want();
         if want.total == 0 || shared.paused.load(Ordering::Relaxed) {
             unless_shutdown(shutdown, room(shared)).await;
             continue;
         }
-        match lease(shared, &want, turn).await {
+        let is_answered = shared.leasing.take_found_nothing();
+        match if is_answered { Ok(false) } else { lease(shared, &want, turn).await } {
             Ok(true) => {
                 (retry, empty_wakes) = (RETRY_MIN, 0);
                 // Let the handlers that were just started run, on a runtime of one thread too.
@@ -82,7 +88,7 @@ impl Shared {
     /// Free slots, and a buffer as large as the number of handlers that ended since the last fetch: quick
     /// handlers find their next task buffered, slow ones hoard nothing. At most twice the concurrency is
     /// buffered.
-    fn want(self: &Arc<Self>) -> Want {
+    pub(super) fn want(self: &Arc<Self>) -> Want {
         let mut table = self.table.lock();
         self.start_buffered(&mut table);
         let types = self.types_with_room(&table);
@@ -117,6 +123,15 @@ impl Shared {
 
 /// Leases from the namespaces, round robin; returns whether anything was leased.
 async fn lease(shared: &Arc<Shared>, want: &Want, turn: usize) -> Result<bool> {
+    if !shared.leasing.begin() {
+        return Ok(false);
+    }
+    let found = lease_each(shared, want, turn).await;
+    shared.leasing.done();
+    found
+}
+
+async fn lease_each(shared: &Arc<Shared>, want: &Want, turn: usize) -> Result<bool> {
     let namespaces = shared.namespaces.lock().clone();
     let (mut free, mut total) = (want.free, want.total);
     let mut found = false;
@@ -124,16 +139,8 @@ async fn lease(shared: &Arc<Shared>, want: &Want, turn: usize) -> Result<bool> {
         if total == 0 {
             break;
         }
-        let request = LeaseRequest {
-            namespace: namespaces[(index + turn) % namespaces.len()].clone(),
-            queues: shared.options.queues.clone(),
-            types: want.types.clone(),
-            worker: shared.options.name.clone(),
-            token: (shared.options.tokens)(),
-            max: total,
-            slots: free,
-            ttl: shared.options.ttl,
-        };
+        let namespace = namespaces[(index + turn) % namespaces.len()].clone();
+        let request = LeaseRequest { max: total, slots: free, ..shared.lease_request(namespace, want) };
         // Taken before the request: the round trip counts against the lease.
         let sent_at = shared.clock.monotonic();
         let leased = lease_with_retry(shared, request).await?;
@@ -141,12 +148,7 @@ async fn lease(shared: &Arc<Shared>, want: &Want, turn: usize) -> Result<bool> {
         found |= count > 0;
         free = free.saturating_sub(count);
         total = total.saturating_sub(count);
-        if shared.clock.monotonic() < shared.valid_until(sent_at) {
-            shared.accept(leased, sent_at);
-        } else {
-            // Too late to start anything under them: the leases expire.
-            tracing::warn!(worker = %shared.options.name, count, "leases arrived too late to be used");
-        }
+        shared.accept_in_time(leased, sent_at);
     }
     Ok(found)
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weaver_core::lease::Lease;
+use weaver_core::error::Error;
+use weaver_core::lease::{Lease, LeaseRequest};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::APPEND_MAX_BYTES;
 use weaver_core::time::Monotonic;
@@ -86,6 +87,11 @@ pub(super) async fn finish(shared: &Arc<Shared>) {
         write_logs(shared, ended, true).await;
         while !batch.ends.is_empty() {
             let rest = batch.split_off_rest();
+            if rest.ends.is_empty()
+                && let Some(request) = shared.request_with_report()
+            {
+                batch = report_and_lease(shared, batch, request, &mut stopped).await;
+            }
             report(shared, batch, &mut stopped).await;
             batch = rest;
         }
@@ -204,6 +210,34 @@ async fn confirm(shared: &Shared, stopped: Vec<Lease>) {
     }
     if let Err(error) = shared.source.confirm_stopped(stopped).await {
         tracing::warn!(%error, "confirming stopped handlers failed; their holds end with their leases");
+    }
+}
+
+/// Reports a batch and leases in the same call; returns what is still to be reported. If the answer is lost,
+/// the call is made once more: then the leases that it was granted are known.
+async fn report_and_lease(
+    shared: &Arc<Shared>,
+    batch: Batch,
+    request: LeaseRequest,
+    stopped: &mut Vec<Lease>,
+) -> Batch {
+    let sent_at = shared.clock.monotonic();
+    let mut answer = shared.source.finish_and_lease(&batch.ends, request.clone()).await;
+    if matches!(answer, Err(Error::Unavailable { .. })) {
+        answer = shared.source.finish_and_lease(&batch.ends, request).await;
+    }
+    match answer {
+        Ok((ended, leased)) => {
+            let again = apply_answers(shared, batch, &ended, stopped);
+            shared.leased_with_report(leased, sent_at);
+            again
+        }
+        Err(error) => {
+            let (worker, ends) = (&shared.options.name, batch.ends.len());
+            tracing::warn!(%worker, %error, ends, "reporting outcomes failed; retrying");
+            shared.leasing.done();
+            batch
+        }
     }
 }
 

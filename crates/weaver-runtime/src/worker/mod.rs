@@ -24,6 +24,7 @@ mod builder;
 mod fetch;
 mod finish;
 mod housekeeping;
+mod leasing;
 mod observe;
 mod renew;
 mod slots;
@@ -52,6 +53,7 @@ use crate::maintenance::MaintenanceWatch;
 use crate::registry::Registry;
 use crate::shutdown::Shutdown;
 use crate::source::WorkSource;
+use crate::worker::leasing::Leasing;
 use crate::worker::start::Fresh;
 use crate::worker::stats::Stats;
 use crate::worker::table::{Done, Table};
@@ -102,6 +104,7 @@ pub(crate) struct Shared {
     pub(crate) idle: Notify,
     /// Notified when leases must be renewed at once.
     pub(crate) renew_now: Notify,
+    pub(crate) leasing: Leasing,
     pub(crate) stats: Mutex<Stats>,
     /// Draining by a directive: no new leases until it is withdrawn.
     pub(crate) paused: AtomicBool,
@@ -188,6 +191,7 @@ impl Worker {
             // A call that hangs is dropped, and its leases expire.
             () = hung => {}
         }
+        shared.leasing.stop();
         shared.release_buffer();
         shared.wait_idle_for(shared.options.grace, shutdown).await;
         shared.stop_all(StopReason::Shutdown);

@@ -65,9 +65,20 @@ impl Fresh {
 }
 
 impl Shared {
-    /// Buffers newly leased tasks and starts as many as there are free slots. Fragile ones go first: the
-    /// request limited them to the number of free slots, and they must not wait in the buffer.
-    pub(crate) fn accept(self: &Arc<Self>, leased: Vec<Leased>, sent_at: Monotonic) {
+    /// As [`accept`](Self::accept), unless it is too late to start anything under these leases: then they
+    /// expire.
+    pub(super) fn accept_in_time(self: &Arc<Self>, leased: Vec<Leased>, sent_at: Monotonic) {
+        if self.clock.monotonic() < self.valid_until(sent_at) {
+            return self.accept(leased, sent_at);
+        }
+        let count = leased.len();
+        tracing::warn!(worker = %self.options.name, count, "leases arrived too late to be used");
+    }
+
+    /// Buffers newly leased tasks and starts as many as there are free slots, or releases them if the worker
+    /// drains. Fragile ones go first: the request limited them to the number of free slots, and they must not
+    /// wait in the buffer.
+    fn accept(self: &Arc<Self>, leased: Vec<Leased>, sent_at: Monotonic) {
         let valid_until = self.valid_until(sent_at);
         let mut table = self.table.lock();
         let mut fragile = 0;
@@ -81,6 +92,10 @@ impl Shared {
             } else {
                 table.buffer.push_back(buffered);
             }
+        }
+        if self.leasing.is_over() {
+            drop(table);
+            return self.release_buffer();
         }
         self.start_buffered(&mut table);
         drop(table);
