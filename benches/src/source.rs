@@ -12,7 +12,7 @@ use weaver_core::name::Namespace;
 use weaver_core::ports::{Beat, Directive, RunnerKey, StreamKey, TrimBefore};
 use weaver_core::queue::{Enqueued, Interest, Wake};
 use weaver_core::task::NewTask;
-use weaver_runtime::{End, Ended, LocalSource, Maintained, WorkSource};
+use weaver_runtime::{End, Ended, EndedAndLeased, LocalSource, Maintained, WorkSource};
 
 /// Forwards all calls, and counts renewals.
 pub struct Counting {
@@ -47,6 +47,14 @@ impl WorkSource for Counting {
 
     async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>> {
         self.inner.finish(ends).await
+    }
+
+    fn finishes_and_leases_at_once(&self) -> bool {
+        self.inner.finishes_and_leases_at_once()
+    }
+
+    async fn finish_and_lease(&self, ends: &[End], request: LeaseRequest) -> Result<EndedAndLeased> {
+        self.inner.finish_and_lease(ends, request).await
     }
 
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {

@@ -12,7 +12,7 @@ use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::ports::{Beat, Directive, RunnerKey, StreamKey, TrimBefore};
 use weaver_core::queue::{Enqueued, Interest, Wake};
 use weaver_core::task::{ContentType, NewTask, Start, ValidTask, validate_batch};
-use weaver_runtime::{End, Ended, Maintained, WorkSource};
+use weaver_runtime::{End, Ended, EndedAndLeased, Maintained, WorkSource};
 
 use crate::client::Client;
 use crate::error::ClientError;
@@ -59,6 +59,15 @@ impl WorkSource for RemoteSource {
         let ends_on_wire = ends.iter().map(|end| wire::Finish::of(&end.leased.lease, &end.outcome)).collect();
         let response = self.client.finish(&wire::FinishRequest { ends: ends_on_wire }).await?;
         same_number(ends.len(), response.results.iter().map(ended).collect())
+    }
+
+    fn finishes_and_leases_at_once(&self) -> bool {
+        false
+    }
+
+    async fn finish_and_lease(&self, ends: &[End], request: LeaseRequest) -> Result<EndedAndLeased> {
+        let ended = self.finish(ends).await?;
+        Ok((ended, self.lease(request).await))
     }
 
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {

@@ -36,6 +36,7 @@ mod lists;
 mod order;
 mod outcomes;
 mod renewals;
+mod report_and_lease;
 mod runners;
 mod serial_keys;
 mod tasks;
@@ -85,6 +86,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         ("leases", leases::cases()),
         ("renewals", renewals::cases()),
         ("outcomes", outcomes::cases()),
+        ("report_and_lease", report_and_lease::cases()),
         ("counting", counting::cases()),
         ("fragile", fragile::cases()),
         ("terminal", terminal::cases()),

@@ -44,5 +44,5 @@ pub use process_lock::ProcessLock;
 pub use registry::{MissingShared, Registry};
 pub use shared::{FromShared, Shared, SharedType};
 pub use shutdown::Shutdown;
-pub use source::{End, Ended, LocalSource, Maintained, SharedLeased, WorkSource};
+pub use source::{End, Ended, EndedAndLeased, LocalSource, Maintained, SharedLeased, WorkSource};
 pub use worker::{BuildError, RunSummary, Worker, WorkerBuilder};

@@ -40,7 +40,7 @@ use crate::queue::index::Waiters;
 use crate::queue::memory::documents::DocumentsState;
 use crate::queue::memory::journal::JournalState;
 use crate::queue::memory::runners::RunnersState;
-use crate::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use crate::queue::{Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
 use crate::store_clock::StoreClock;
 use crate::task::{NewTask, validate_batch};
 use crate::time::Timestamp;
@@ -204,6 +204,23 @@ impl Queue for InMemoryQueue {
             None => None,
         };
         Ok(self.with(|state| transitions.into_iter().map(|transition| state.commit(transition)).collect()))
+    }
+
+    fn commits_and_leases_at_once(&self) -> bool {
+        true
+    }
+
+    async fn commit_and_lease(
+        &self,
+        transitions: Vec<Transition>,
+        request: LeaseRequest,
+    ) -> Result<CommittedAndLeased> {
+        self.limits.check_batch("transitions", transitions.len())?;
+        request.validate()?;
+        Ok(self.with(|state| CommittedAndLeased {
+            committed: transitions.into_iter().map(|transition| state.commit(transition)).collect(),
+            leased: state.lease(&request).map_err(Into::into),
+        }))
     }
 
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {

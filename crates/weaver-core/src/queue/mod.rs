@@ -76,27 +76,19 @@ pub trait Queue: Send + Sync {
         leader: Option<LeaderEpoch>,
     ) -> Result<Vec<Committed>>;
 
-    /// Whether [`commit_and_lease`](Queue::commit_and_lease) costs one round trip instead of two.
-    fn commits_and_leases_at_once(&self) -> bool {
-        false
-    }
+    /// Whether [`commit_and_lease`](Queue::commit_and_lease) is one write instead of two. If not, workers make
+    /// the two calls themselves, concurrently.
+    fn commits_and_leases_at_once(&self) -> bool;
 
-    /// Commits without a leader and then leases, in one round trip where the store can. The lease undoes and
-    /// delays no commit: it may grant nothing although tasks are due, and [`wait`](Queue::wait) then says so
-    /// at once. A repeated call answers [`Committed::AlreadyApplied`] and the leases that the first granted.
-    ///
-    /// Worth calling only if [`commits_and_leases_at_once`](Queue::commits_and_leases_at_once).
+    /// Commits without a leader and then leases: the tasks that these commits admit can be leased. What is
+    /// committed stays committed whatever becomes of the lease, which waits for no other writer: it may grant
+    /// nothing although tasks are due, and [`wait`](Queue::wait) then answers at once. A repeated call answers
+    /// [`Committed::AlreadyApplied`] and the leases that the first was granted.
     async fn commit_and_lease(
         &self,
         transitions: Vec<Transition>,
         request: LeaseRequest,
-    ) -> Result<CommittedAndLeased> {
-        let committed = match transitions.len() {
-            0 => Vec::new(),
-            _ => self.commit(transitions, None).await?,
-        };
-        Ok(CommittedAndLeased { committed, leased: self.lease(request).await })
-    }
+    ) -> Result<CommittedAndLeased>;
 
     /// Extends leases. Never waits for a lock: a record that another write locks answers [`Renewed::Busy`].
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>>;
@@ -162,12 +154,26 @@ pub enum Committed {
 }
 
 /// The answer to [`Queue::commit_and_lease`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CommittedAndLeased {
     /// As of [`Queue::commit`].
     pub committed: Vec<Committed>,
     /// As of [`Queue::lease`]: what was committed stays committed if leasing fails.
     pub leased: Result<Vec<Leased>>,
+}
+
+/// [`Queue::commit_and_lease`] in two writes, for stores that have no better way.
+pub async fn commit_then_lease<Q: Queue + ?Sized>(
+    queue: &Q,
+    transitions: Vec<Transition>,
+    request: LeaseRequest,
+) -> Result<CommittedAndLeased> {
+    request.validate()?;
+    let committed = match transitions.len() {
+        0 => Vec::new(),
+        _ => queue.commit(transitions, None).await?,
+    };
+    Ok(CommittedAndLeased { committed, leased: queue.lease(request).await })
 }
 
 /// Why a waiting task cannot start right now.

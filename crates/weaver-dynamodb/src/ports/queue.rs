@@ -8,7 +8,9 @@ use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::Transition;
 use weaver_core::limits::Limits;
-use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use weaver_core::queue::{
+    Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake, commit_then_lease,
+};
 use weaver_core::task::NewTask;
 
 use crate::store::DynamoStore;
@@ -44,6 +46,18 @@ impl Queue for DynamoStore {
     ) -> Result<Vec<Committed>> {
         self.limits().check_batch("transitions", transitions.len())?;
         self.commit_all(transitions, leader).await
+    }
+
+    fn commits_and_leases_at_once(&self) -> bool {
+        false
+    }
+
+    async fn commit_and_lease(
+        &self,
+        transitions: Vec<Transition>,
+        request: LeaseRequest,
+    ) -> Result<CommittedAndLeased> {
+        commit_then_lease(self, transitions, request).await
     }
 
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {

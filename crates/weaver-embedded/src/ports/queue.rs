@@ -8,7 +8,9 @@ use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::Transition;
 use weaver_core::limits::Limits;
-use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use weaver_core::queue::{
+    Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake,
+};
 use weaver_core::task::{NewTask, validate_batch};
 
 use crate::EmbeddedStore;
@@ -52,6 +54,28 @@ impl Queue for EmbeddedStore {
     ) -> Result<Vec<Committed>> {
         self.options.limits.check_batch("transitions", transitions.len())?;
         self.write(move |work| work.commit(transitions, leader.as_ref())).await
+    }
+
+    fn commits_and_leases_at_once(&self) -> bool {
+        true
+    }
+
+    async fn commit_and_lease(
+        &self,
+        transitions: Vec<Transition>,
+        request: LeaseRequest,
+    ) -> Result<CommittedAndLeased> {
+        self.options.limits.check_batch("transitions", transitions.len())?;
+        request.validate()?;
+        self.write(move |work| {
+            let committed = work.commit(transitions, None)?;
+            let leased = match work.lease(&request) {
+                Err(StoreFault::Refused(error)) => Err(error),
+                leased => Ok(leased?),
+            };
+            Ok(CommittedAndLeased { committed, leased })
+        })
+        .await
     }
 
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {

@@ -18,8 +18,8 @@ use weaver_core::task::TaskState;
 use crate::PostgresStore;
 use crate::error::{Result, StoreFault};
 use crate::names::{cause_word, outcome_word};
-use crate::row::RUN_FORMAT;
 use crate::queue::Bound;
+use crate::row::RUN_FORMAT;
 use crate::types::{Token, micros, storable};
 
 /// Transitions on locked rows per transaction.
@@ -141,7 +141,7 @@ impl PostgresStore {
 
     /// The answer for each: what was not applied now was applied before, or is stale.
     pub(super) async fn answers(
-        &self, 
+        &self,
         batch: &[Transition],
         applied: &HashSet<&TaskKey>,
     ) -> Result<Vec<Committed>> {

@@ -52,7 +52,10 @@ impl PostgresStore {
             true => self.granted(request, &rows).await,
             false => Ok(Claimed { leased: Vec::new(), released: false }),
         };
-        Ok(Some(CommittedAndLeased { committed, leased: leased.map(|claimed| claimed.leased).map_err(Into::into) }))
+        Ok(Some(CommittedAndLeased {
+            committed,
+            leased: leased.map(|claimed| claimed.leased).map_err(Into::into),
+        }))
     }
 
     /// Whether all are ends of one kind and namespace, each of another task; and whether they succeeded.

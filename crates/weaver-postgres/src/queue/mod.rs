@@ -21,7 +21,9 @@ use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::{OverdueReason, Transition};
 use weaver_core::limits::Limits;
-use weaver_core::queue::{Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use weaver_core::queue::{
+    Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake, commit_then_lease,
+};
 use weaver_core::task::{NewTask, TaskState, validate_batch};
 
 pub(crate) use changes::Follower;
@@ -92,8 +94,7 @@ impl Queue for PostgresStore {
         if let Some(answer) = self.end_and_claim(&transitions, &request).await? {
             return Ok(answer);
         }
-        let committed = self.commit_all(transitions, None).await?;
-        Ok(CommittedAndLeased { committed, leased: self.lease(request).await })
+        commit_then_lease(self, transitions, request).await
     }
 
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {

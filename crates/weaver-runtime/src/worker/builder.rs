@@ -14,6 +14,7 @@ use weaver_core::name::{Namespace, QueueName, SharedText, TaskType, WorkerId};
 use crate::ctx::{LogLimits, WorkerEnv};
 use crate::registry::{MissingShared, Registry};
 use crate::source::WorkSource;
+use crate::worker::leasing::Leasing;
 use crate::worker::stats::Stats;
 use crate::worker::table::Table;
 use crate::worker::{Options, Shared, Worker};
@@ -288,6 +289,7 @@ impl WorkerBuilder {
             room: false.into(),
             idle: Notify::new(),
             renew_now: Notify::new(),
+            leasing: Leasing::default(),
             stats: Mutex::new(stats),
             paused: false.into(),
             namespaces: Mutex::new(namespaces),

@@ -235,7 +235,7 @@ async fn report_and_lease(
         Err(error) => {
             let (worker, ends) = (&shared.options.name, batch.ends.len());
             tracing::warn!(%worker, %error, ends, "reporting outcomes failed; retrying");
-            shared.leasing.done();
+            shared.leasing_done();
             batch
         }
     }

@@ -80,7 +80,7 @@ impl Shared {
         }
         let want = self.want();
         if want.total == 0 {
-            self.leasing.done();
+            self.leasing_done();
             return None;
         }
         Some(self.lease_request(namespace, &want))
@@ -95,6 +95,12 @@ impl Shared {
                 tracing::warn!(worker = %self.options.name, %error, "lease request failed; retrying");
             }
         }
+        self.leasing_done();
+    }
+
+    /// A lease request is answered; the fetcher may make the next one.
+    pub(super) fn leasing_done(&self) {
         self.leasing.done();
+        self.freed();
     }
 }

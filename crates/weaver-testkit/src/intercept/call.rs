@@ -15,7 +15,7 @@ use weaver_core::ports::{
     Seq, Store, StreamKey, TaskQuery, TrimBefore,
 };
 use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
-use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Wake};
+use weaver_core::queue::{Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Wake};
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
 
@@ -66,6 +66,8 @@ calls! {
     Lease lease { request: LeaseRequest } -> Vec<Leased> = |store| store.lease(request);
     Commit commit { transitions: Vec<Transition>, leader: Option<LeaderEpoch> } -> Vec<Committed>
         = |store| store.commit(transitions, leader);
+    CommitAndLease commit_and_lease { transitions: Vec<Transition>, request: LeaseRequest } -> CommittedAndLeased
+        = |store| store.commit_and_lease(transitions, request);
     Renew renew { renewals: Vec<Renewal> } -> Vec<Renewed> = |store| store.renew(renewals);
     ConfirmStopped confirm_stopped { leases: Vec<Lease> } -> () = |store| store.confirm_stopped(leases);
     Overdue overdue { limit: u32 } -> Vec<Overdue> = |store| store.overdue(limit);

@@ -32,6 +32,11 @@ pub trait Intercept: Send + Sync {
     fn limits(&self, store: &Arc<dyn Store>) -> Limits {
         store.limits()
     }
+
+    /// As [`Queue::commits_and_leases_at_once`](weaver_core::queue::Queue::commits_and_leases_at_once).
+    fn commits_and_leases_at_once(&self, store: &Arc<dyn Store>) -> bool {
+        store.commits_and_leases_at_once()
+    }
 }
 
 /// A store whose calls all pass through an [`Intercept`].

@@ -17,7 +17,9 @@ use weaver_core::ports::{
     RunnerKey, RunnerRecord, Runners, Scope, Seq, StreamKey, TaskQuery, Tasks, TrimBefore, UnreadableRecords,
 };
 use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
-use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use weaver_core::queue::{
+    Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake,
+};
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
 
@@ -53,6 +55,18 @@ impl<I: Intercept> Queue for Intercepted<I> {
         leader: Option<LeaderEpoch>,
     ) -> Result<Vec<Committed>> {
         forward!(self, Commit { transitions, leader })
+    }
+
+    fn commits_and_leases_at_once(&self) -> bool {
+        self.by.commits_and_leases_at_once(&self.store)
+    }
+
+    async fn commit_and_lease(
+        &self,
+        transitions: Vec<Transition>,
+        request: LeaseRequest,
+    ) -> Result<CommittedAndLeased> {
+        forward!(self, CommitAndLease { transitions, request })
     }
 
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {

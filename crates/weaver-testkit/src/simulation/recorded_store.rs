@@ -11,7 +11,7 @@ use weaver_core::id::TaskKey;
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::Transition;
 use weaver_core::ports::Store;
-use weaver_core::queue::{Committed, Enqueued, LeaderEpoch};
+use weaver_core::queue::{Committed, CommittedAndLeased, Enqueued, LeaderEpoch};
 use weaver_core::task::{NewTask, TaskRecord};
 
 use crate::intercept::{Answer, Call, Intercept, Intercepted};
@@ -56,7 +56,7 @@ impl RecordedStore {
 impl Intercept for CallRecorder {
     async fn around(&self, call: Call, store: &Arc<dyn Store>) -> Result<Answer> {
         let (method, store) = (call.method(), store.as_ref());
-        if matches!(call, Call::Commit { .. } | Call::Renew { .. }) {
+        if matches!(call, Call::Commit { .. } | Call::CommitAndLease { .. } | Call::Renew { .. }) {
             self.copies.iter().for_each(|copies| copies.keep(|| call.clone()));
         }
         let answer = match call {
@@ -64,6 +64,12 @@ impl Intercept for CallRecorder {
             Call::Lease { request } => Answer::Lease(self.lease(request, store).await?),
             Call::Commit { transitions, leader } => {
                 Answer::Commit(self.commit(transitions, leader, store).await?)
+            }
+            Call::CommitAndLease { transitions, request } => {
+                // In two calls: a record may be moved by both, and each change is recorded.
+                let committed = self.commit(transitions, None, store).await?;
+                let leased = self.lease(request, store).await;
+                Answer::CommitAndLease(CommittedAndLeased { committed, leased })
             }
             Call::Renew { renewals } => Answer::Renew(self.renew(renewals, store).await?),
             Call::ConfirmStopped { leases } => {

@@ -67,6 +67,7 @@ impl Intercept for BridgedRuntime {
             call,
             Call::EnqueueBatch { .. }
                 | Call::Commit { .. }
+                | Call::CommitAndLease { .. }
                 | Call::ConfirmStopped { .. }
                 | Call::PutQueue { .. }
                 | Call::DiscardTask { .. }

@@ -12,7 +12,7 @@ use weaver_core::lifecycle;
 use weaver_core::limits::Limits;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Counts, Order, Page, Purged, QueueInfo, QueueSettings, Scope, Store, TaskQuery};
-use weaver_core::queue::{Interest, Wake};
+use weaver_core::queue::{CommittedAndLeased, Interest, Wake};
 use weaver_core::task::{TaskRecord, validate_batch};
 use weaver_core::time::{Monotonic, Timestamp};
 
@@ -46,6 +46,19 @@ impl Intercept for Model {
                     transitions.into_iter().map(|transition| self.make(state, transition, now)).collect()
                 };
                 Ok(Answer::Commit(self.with(make)))
+            }
+            Call::CommitAndLease { transitions, request } => {
+                let Answer::Commit(committed) =
+                    self.around(Call::Commit { transitions, leader: None }, store).await?
+                else {
+                    unreachable!("the answer has the variant of the call")
+                };
+                let leased = match self.around(Call::Lease { request }, store).await {
+                    Ok(Answer::Lease(leased)) => Ok(leased),
+                    Ok(_) => unreachable!("the answer has the variant of the call"),
+                    Err(error) => Err(error),
+                };
+                Ok(Answer::CommitAndLease(CommittedAndLeased { committed, leased }))
             }
             Call::Renew { renewals } => {
                 let extend = |state: &mut State, now| {

@@ -108,8 +108,15 @@ fn short_lives(faults_end: Duration, rng: &mut Rng) -> Vec<LifePlan> {
         let end = match rng.within(0..=9) {
             0..=2 => LifeEnd::CrashAfter(rng.span_ms(0..=half_ms)),
             3..=7 => {
-                let method =
-                    rng.pick(&["lease", "lease", "commit", "commit", "renew", "overdue", "confirm_stopped"]);
+                let method = rng.pick(&[
+                    "lease",
+                    "commit",
+                    "commit_and_lease",
+                    "commit_and_lease",
+                    "renew",
+                    "overdue",
+                    "confirm_stopped",
+                ]);
                 LifeEnd::CrashAtCall { method, number: rng.within(1..=12), carried_out: rng.chance(60) }
             }
             _ => {
