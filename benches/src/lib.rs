@@ -72,12 +72,37 @@ pub fn resident_bytes() -> u64 {
 
 /// CPU time of the process, in seconds: unlike wall time, independent of other processes.
 pub fn cpu_seconds() -> f64 {
-    const TICKS_PER_SECOND: f64 = 100.0;
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux tells");
-    let after_name = stat.rsplit(')').next().expect("a name");
-    let fields: Vec<f64> = after_name.split(' ').filter_map(|field| field.parse().ok()).collect();
-    // After the state, which is not a number: user time is the eleventh field, system time the twelfth.
-    (fields[10] + fields[11]) / TICKS_PER_SECOND
+    CpuTimes::of("self").expect("Linux tells").own_seconds
+}
+
+/// CPU time of a process and its children, living and ended, in seconds.
+pub fn cpu_seconds_of_tree(pid: u32) -> f64 {
+    let root = CpuTimes::of(&pid.to_string()).expect("the process lives");
+    let processes = std::fs::read_dir("/proc").expect("Linux tells").flatten();
+    let children = processes
+        .filter_map(|entry| CpuTimes::of(entry.file_name().to_str()?))
+        .filter(|times| times.parent == pid)
+        .map(|times| times.own_seconds);
+    root.own_seconds + root.ended_children_seconds + children.sum::<f64>()
+}
+
+struct CpuTimes {
+    parent: u32,
+    own_seconds: f64,
+    ended_children_seconds: f64,
+}
+
+impl CpuTimes {
+    fn of(process: &str) -> Option<Self> {
+        const TICKS_PER_SECOND: f64 = 100.0;
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // The name, in parentheses, may contain spaces; the state after it is not a number.
+        let after_name = stat.rsplit(')').next()?;
+        let fields: Vec<f64> = after_name.split(' ').filter_map(|field| field.parse().ok()).collect();
+        let seconds = |at: usize| Some((fields.get(at)? + fields.get(at + 1)?) / TICKS_PER_SECOND);
+        let parent = *fields.first()? as u32;
+        Some(Self { parent, own_seconds: seconds(10)?, ended_children_seconds: seconds(12)? })
+    }
 }
 
 /// Prints a ratio with its limit; true if it is within the limit.

@@ -127,11 +127,8 @@ statements! {
     enqueue_uniform = "SELECT run_ids, is_open FROM weaver.enqueue_uniform($1, $2, $3, $4, $5, $6, \
         $7::text::jsonb, $8, $9)";
     enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8::text[]::jsonb[], $9, $10)";
-    claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) r");
-    /// The ends of `finish`, then the leases of `claim` in the same rows; one row without a run if there is none.
-    finish_and_claim = concat!("SELECT ", run_columns!(), ", f.applied, f.frees \
-        FROM weaver.finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) f \
-        LEFT JOIN LATERAL weaver.claim_next(f.applied, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23) r ON true");
+    claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $5, $7, $8, $9, $10, $11) c \
+        CROSS JOIN LATERAL weaver.start($1, $4, $5, $6, c.now, c.tids, c.limited) r");
     wait_probe = "SELECT ready, ready_in_us FROM weaver.wait_probe($1, $2, $3, $4, $5, $6)";
     finish = "SELECT applied, frees FROM weaver.finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";

@@ -10,9 +10,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use sqlx::Row;
 use support::Schema;
-use weaver_core::id::Version;
 use weaver_core::lease::{ContinuationChange, Renewal};
-use weaver_core::lifecycle::{Command, OverdueReason, Transition, decide};
+use weaver_core::lifecycle::{Command, OverdueReason, decide};
 use weaver_core::ports::{Store, Tasks};
 use weaver_core::prelude::*;
 use weaver_core::task::Progress;
@@ -28,8 +27,6 @@ enum Step {
     Renew(u8, bool),
     Confirm(u8, bool),
     End(u8, u8),
-    /// As `End` and then `Lease`, in one call.
-    EndAndLease(u8, u8),
     Cancel(u8),
     Stopped(u8),
     RunNow(u8),
@@ -44,8 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Lease),
         3 => (some.clone(), any::<bool>()).prop_map(|(set, progress)| Step::Renew(set, progress)),
         1 => (one.clone(), any::<bool>()).prop_map(|(task, on)| Step::Confirm(task, on)),
-        3 => (some.clone(), 0_u8..5).prop_map(|(set, kind)| Step::End(set, kind)),
-        3 => (some.clone(), 0_u8..5).prop_map(|(set, kind)| Step::EndAndLease(set, kind)),
+        5 => (some.clone(), 0_u8..5).prop_map(|(set, kind)| Step::End(set, kind)),
         2 => one.clone().prop_map(Step::Cancel),
         1 => one.clone().prop_map(Step::Stopped),
         1 => one.prop_map(Step::RunNow),
@@ -96,7 +92,7 @@ impl World {
     async fn take(&mut self, step: Step) -> String {
         let store = self.store();
         match step {
-            Step::Lease => format!("{:?}", self.lease().await),
+            Step::Lease => self.lease().await,
             Step::Renew(set, progress) => {
                 let progress = progress.then(|| Progress { fraction: 0.5, message: "half".to_owned() });
                 let renewal =
@@ -114,14 +110,12 @@ impl World {
                 let renewals = self.held(1 << task).into_iter().map(renewal).collect();
                 format!("{:?}", store.renew(renewals).await)
             }
-            Step::End(set, kind) => format!("{:?}", store.commit(self.ends(set, kind), None).await),
-            Step::EndAndLease(set, kind) => {
-                let (ends, request) = (self.ends(set, kind), self.request());
-                let answer = store.commit_and_lease(ends, request).await.expect("the store answers");
-                let mut got = Vec::new();
-                self.note(answer.leased.expect("the request is valid"), &mut got);
-                got.extend(self.lease().await);
-                format!("{:?} {got:?}", answer.committed)
+            Step::End(set, kind) => {
+                let ends = self.held(set).into_iter().filter_map(|held| {
+                    let command = Command::Finish { lease: held.lease.clone(), outcome: outcome(kind) };
+                    decide(&held.record, command, held.record.updated_at).ok()
+                });
+                format!("{:?}", store.commit(ends.collect(), None).await)
             }
             Step::Cancel(task) => format!("{:?}", store.cancel(&self.keys[usize::from(task)]).await.is_ok()),
             Step::Stopped(task) => {
@@ -137,38 +131,24 @@ impl World {
         }
     }
 
-    fn ends(&self, set: u8, kind: u8) -> Vec<Transition> {
-        let ends = self.held(set).into_iter().filter_map(|held| {
-            let command = Command::Finish { lease: held.lease.clone(), outcome: outcome(kind) };
-            decide(&held.record, command, held.record.updated_at).ok()
-        });
-        ends.collect()
-    }
-
-    fn request(&mut self) -> LeaseRequest {
-        self.calls += 1;
-        let (worker, token) = (WorkerId::new("w").expect("a name"), LeaseToken(self.calls));
-        let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token);
-        LeaseRequest { max: self.per_call, slots: self.per_call, ..request }
-    }
-
-    async fn lease(&mut self) -> Vec<(usize, Version, u32)> {
+    async fn lease(&mut self) -> String {
         let mut got = Vec::new();
         loop {
-            let request = self.request();
-            let leased = self.store().lease(request).await.expect("the store answers");
+            self.calls += 1;
+            let (worker, token) = (WorkerId::new("w").expect("a name"), LeaseToken(self.calls));
+            let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token);
+            let (max, slots) = (self.per_call, self.per_call);
+            let leased = self.store().lease(LeaseRequest { max, slots, ..request }).await;
+            let leased = leased.expect("the store answers");
             if leased.is_empty() {
-                return got;
+                return format!("{got:?}");
             }
-            self.note(leased, &mut got);
-        }
-    }
-
-    fn note(&mut self, leased: Vec<Leased>, got: &mut Vec<(usize, Version, u32)>) {
-        for each in leased {
-            let at = self.keys.iter().position(|key| *key == each.lease.key).expect("a task of this world");
-            got.push((at, each.lease.version, each.lease.attempt));
-            self.leases[at] = Some(each);
+            for each in leased {
+                let at =
+                    self.keys.iter().position(|key| *key == each.lease.key).expect("a task of this world");
+                got.push((at, each.lease.version, each.lease.attempt));
+                self.leases[at] = Some(each);
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use support::Schema;
 use weaver_core::clock::{Clock, Sleep};
 use weaver_core::lease::{Renewal, Renewed};
 use weaver_core::lifecycle::{Command, Transition, decide};
-use weaver_core::ports::{Admin, Expect, PurgeRule, QueueSettings, Tasks};
+use weaver_core::ports::{Admin, PurgeRule, Tasks};
 use weaver_core::prelude::*;
 use weaver_core::queue::Committed;
 use weaver_core::time::Monotonic;
@@ -40,30 +40,6 @@ async fn states(store: &PostgresStore, leased: &[Leased]) -> Vec<TaskState> {
 }
 
 const TTL: Duration = Duration::from_secs(30);
-
-#[tokio::test]
-async fn ends_that_are_reported_with_a_lease_do_not_wait_for_a_lock_that_the_lease_needs() {
-    let schema = Schema::new();
-    let store = open(&schema, Arc::new(SystemClock::new())).await;
-    let limited = QueueSettings { max_running: Some(2), ..QueueSettings::default() };
-    let (namespace, queue) = (Namespace::default(), QueueName::default());
-    store.put_queue(&namespace, &queue, limited, Expect::Anything).await.expect("the settings are valid");
-    store.enqueue_batch(vec![NewTask::new("t"); 3]).await.expect("the store answers");
-    let leased = lease(&store, 1, 2, TTL).await;
-    let mut foreign = PgConnection::connect(schema.server_url()).await.expect("the server answers");
-    let mut transaction = foreign.begin().await.expect("the server answers");
-    transaction.execute(schema.sql("SELECT FROM weaver.queues FOR UPDATE")).await.expect("it is there");
-    let worker = WorkerId::new("w").expect("a name");
-    let request = LeaseRequest::new(namespace, queue, worker, LeaseToken(2));
-    let ends = vec![end(&leased[0], Outcome::DONE)];
-    let answer = store.commit_and_lease(ends, request).await.expect("the store answers");
-    assert!(matches!(answer.committed[..], [Committed::Applied { .. }]), "{answer:?}");
-    assert!(answer.leased.expect("the request is valid").is_empty(), "the settings are locked");
-    assert_eq!(states(&store, &leased).await, [TaskState::Succeeded, TaskState::Running]);
-    transaction.rollback().await.expect("it ends");
-    assert_eq!(lease(&store, 2, 2, TTL).await.len(), 1);
-    schema.drop(store.pool()).await;
-}
 
 #[tokio::test]
 async fn a_foreign_transaction_delays_the_one_task_it_locks_and_no_other() {

@@ -50,12 +50,11 @@ pub trait WorkSource: Send + Sync {
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>>;
     /// Reports the outcomes of attempts.
     async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>>;
-    /// Whether [`finish_and_lease`](WorkSource::finish_and_lease) is one call and not two. If not, the worker
-    /// makes the two calls itself, concurrently.
+    /// Whether [`finish_and_lease`](WorkSource::finish_and_lease) is cheaper than its two calls. If not, the
+    /// worker makes the two concurrently.
     fn finishes_and_leases_at_once(&self) -> bool;
-    /// Reports outcomes and then leases. The outcomes are recorded whatever becomes of the lease, which may
-    /// grant nothing although tasks are due ([`wait`](WorkSource::wait) then answers at once). Repeated with
-    /// the same token, it answers the same.
+    /// Reports outcomes and then leases. The outcomes stay recorded if leasing fails. Repeated with the same
+    /// token, it answers the same.
     async fn finish_and_lease(&self, ends: &[End], request: LeaseRequest) -> Result<EndedAndLeased>;
     /// Ends the cancellation holds of tasks whose handler has stopped.
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()>;

@@ -40,7 +40,7 @@ fn wal(runtime: &Runtime, server: &Server) -> bool {
     server.say(runtime, "postgres", "ALTER SYSTEM SET full_page_writes = off");
     server.say(runtime, "postgres", "SELECT pg_reload_conf()");
     let store = weaver::open(runtime, server);
-    let place = || server.ask(runtime, "postgres", "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint");
+    let place = || server.wal_bytes(runtime);
     let mut ok = true;
     for (clients, batch, calls) in LOADS {
         let lifecycles = (clients * batch * calls) as f64;

@@ -1,14 +1,16 @@
 //! The PostgreSQL store compared with a hand-written SQL loop on its own schema, apalis-postgres and
 //! graphile_worker: `cargo xtask bench postgres`.
 //!
-//! Parts can be selected by name: `cargo xtask bench postgres bulk drain wake lifecycles steady
-//! pages` (the last two take minutes, and some gigabytes of disk).
+//! Parts can be selected by name: `cargo xtask bench postgres bulk drain counters wake
+//! lifecycles kinds steady pages` (the last two take minutes, and some gigabytes of disk).
 
 mod apalis_peer;
 mod bulk;
+mod counters;
 mod drain;
 mod graphile_peer;
 mod hand_written;
+mod kinds;
 mod lifecycles;
 mod pages;
 mod server;
@@ -26,11 +28,13 @@ fn main() {
     let runtime: Runtime = runtime.expect("a runtime");
     let mut ok = true;
     type Part = fn(&Runtime, &Server) -> bool;
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 8] = [
         ("bulk", bulk::run),
         ("drain", drain::run),
+        ("counters", counters::run),
         ("wake", wake::run),
         ("lifecycles", lifecycles::run),
+        ("kinds", kinds::run),
         ("steady", steady::run),
         ("pages", pages::run),
     ];

@@ -2,6 +2,7 @@
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::runtime::Runtime;
+use weaver_benches::cpu_seconds_of_tree;
 use weaver_testkit::services::postgres::Private;
 
 /// Settings beyond the defaults. fsync stays on; the rest is memory and the distance between checkpoints.
@@ -43,6 +44,18 @@ impl Server {
                 .await
                 .unwrap_or_else(|error| panic!("{text}: {error}"));
         });
+    }
+
+    /// CPU time of the server's processes, living and ended, in seconds.
+    pub fn cpu_seconds(&self, runtime: &Runtime) -> f64 {
+        let postmaster = "SELECT split_part(pg_read_file('postmaster.pid'), E'\n', 1)::bigint";
+        let postmaster = u32::try_from(self.ask(runtime, "postgres", postmaster)).expect("a process id");
+        cpu_seconds_of_tree(postmaster)
+    }
+
+    /// Bytes of WAL written so far.
+    pub fn wal_bytes(&self, runtime: &Runtime) -> i64 {
+        self.ask(runtime, "postgres", "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
     }
 
     /// Runs a query that returns one number.

@@ -76,14 +76,13 @@ pub trait Queue: Send + Sync {
         leader: Option<LeaderEpoch>,
     ) -> Result<Vec<Committed>>;
 
-    /// Whether [`commit_and_lease`](Queue::commit_and_lease) is one write instead of two. If not, workers make
-    /// the two calls themselves, concurrently.
+    /// Whether [`commit_and_lease`](Queue::commit_and_lease) is cheaper than its two calls. If not, workers
+    /// make the two concurrently.
     fn commits_and_leases_at_once(&self) -> bool;
 
     /// Commits without a leader and then leases: the tasks that these commits admit can be leased. What is
-    /// committed stays committed whatever becomes of the lease, which waits for no other writer: it may grant
-    /// nothing although tasks are due, and [`wait`](Queue::wait) then answers at once. A repeated call answers
-    /// [`Committed::AlreadyApplied`] and the leases that the first was granted.
+    /// committed stays committed if leasing fails. A repeated call answers [`Committed::AlreadyApplied`] and
+    /// the leases that the first was granted.
     async fn commit_and_lease(
         &self,
         transitions: Vec<Transition>,

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use weaver_core::error::Error;
 use weaver_core::id::{TaskKey, Version};
@@ -18,7 +17,6 @@ use weaver_core::task::TaskState;
 use crate::PostgresStore;
 use crate::error::{Result, StoreFault};
 use crate::names::{cause_word, outcome_word};
-use crate::queue::Bound;
 use crate::row::RUN_FORMAT;
 use crate::types::{Token, micros, storable};
 
@@ -140,11 +138,7 @@ impl PostgresStore {
     }
 
     /// The answer for each: what was not applied now was applied before, or is stale.
-    pub(super) async fn answers(
-        &self,
-        batch: &[Transition],
-        applied: &HashSet<&TaskKey>,
-    ) -> Result<Vec<Committed>> {
+    async fn answers(&self, batch: &[Transition], applied: &HashSet<&TaskKey>) -> Result<Vec<Committed>> {
         let others: Vec<TaskKey> = batch
             .iter()
             .filter(|transition| !applied.contains(&transition.key))
@@ -166,22 +160,14 @@ impl PostgresStore {
 
     /// Ends that are final. Successes send no arrays that would hold the same value for each.
     async fn end_all(&self, members: &[&Transition], succeeded: bool) -> Result<Vec<i64>> {
-        let row = self.bind_ends(self.sql.finish.query(), members, succeeded);
-        self.ended(members, &row.fetch_one(&self.connections).await?)
-    }
-
-    /// The arguments of `finish`.
-    pub(super) fn bind_ends<'q>(
-        &self,
-        query: Bound<'q>,
-        members: &[&'q Transition],
-        succeeded: bool,
-    ) -> Bound<'q> {
         let is_expiry = members.iter().any(|member| member.expected_renewals.is_some());
         let states = || members.iter().map(|member| member.to.index() as i16).collect::<Vec<_>>();
         let results = || members.iter().map(|member| member.result.as_deref()).collect::<Vec<_>>();
         let has_result = members.iter().any(|member| member.result.is_some());
-        query
+        let row = self
+            .sql
+            .finish
+            .query()
             .bind(members[0].key.namespace.as_str())
             .bind(ids(members))
             .bind(versions(members))
@@ -194,15 +180,13 @@ impl PostgresStore {
             .bind((!succeeded).then(|| errors(members)))
             .bind(has_result.then(results))
             .bind(RUN_FORMAT)
-    }
-
-    /// The ids in the answer of `finish`.
-    pub(super) fn ended(&self, members: &[&Transition], row: &PgRow) -> Result<Vec<i64>> {
+            .fetch_one(&self.connections)
+            .await?;
         // A freed serial key or slot may admit a waiting task.
-        if row.try_get::<Option<bool>, _>("frees")? == Some(true) {
+        if row.try_get::<Option<bool>, _>(1)? == Some(true) {
             self.hints.work_ready();
         }
-        let applied = row.try_get::<Option<Vec<i64>>, _>("applied")?.unwrap_or_default();
+        let applied = row.try_get::<Option<Vec<i64>>, _>(0)?.unwrap_or_default();
         self.left(members, &applied);
         Ok(applied)
     }
@@ -362,7 +346,7 @@ pub(super) enum End {
 }
 
 impl End {
-    pub(super) fn of(transition: &Transition) -> Option<Self> {
+    fn of(transition: &Transition) -> Option<Self> {
         // A run without a lease has no epoch to compare: it is written on the locked row.
         let ends = transition.from == TaskState::Running
             && transition.expected_epoch.is_some()

@@ -31,10 +31,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION weaver.is_held(p_token uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM weaver.leases l WHERE l.token = p_token);
+END
+$$;
+
 -- What a lease call with this token was granted and is still held.
 CREATE FUNCTION weaver.held_by(p_token uuid) RETURNS SETOF weaver.all_job_runs LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM weaver.leases l WHERE l.token = p_token) THEN
+    IF weaver.is_held(p_token) THEN
         RETURN QUERY SELECT r.* FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
         CROSS JOIN LATERAL (SELECT * FROM weaver.all_job_runs a WHERE a.id = m.id) r
         WHERE l.token = p_token AND l.state = {number(running)} AND r.lease_token = p_token AND m.id <> ALL (l.gone);
@@ -42,14 +48,20 @@ BEGIN
 END
 $$;
 
--- Moves locked tasks from `ready` to `leases` and returns them as they are then. New tasks of a queue without a limit share a row;
--- every other task gets its own.
+-- Moves the tasks that `claim` has locked from `ready` to `leases` and returns them as they are then. New tasks of a queue without a
+-- limit share a row; every other task gets its own. A function of its own, called beside `claim`: each function that returns the rows
+-- of another copies them.
 CREATE FUNCTION weaver.start(p_namespace text, p_worker text, p_token uuid, p_ttl_us bigint, p_now timestamptz,
     p_tids tid[], p_limited text[]) RETURNS SETOF weaver.all_job_runs LANGUAGE plpgsql
-    SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+    SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_expires_at timestamptz := weaver.later(p_now, p_ttl_us);
 BEGIN
+    IF p_tids IS NULL THEN
+        RETURN QUERY SELECT * FROM weaver.held_by(p_token);
+        RETURN;
+    END IF;
     RETURN QUERY
     WITH taken AS (
         DELETE FROM weaver.ready r WHERE r.ctid = ANY (p_tids)
@@ -87,22 +99,26 @@ $$;
 -- left for later (`prune`).
 CREATE FUNCTION weaver.drop_leases(p_tokens uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    v_ids bigint[] := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (p_tokens) AND l.is_shared
+    v_ids bigint[] := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (p_tokens) AND l.is_shared::integer = 1
         FOR UPDATE SKIP LOCKED);
 BEGIN
     -- A new statement: it sees every end that was committed before the rows were locked.
-    DELETE FROM weaver.leases l WHERE l.lease_id = ANY (v_ids) AND NOT EXISTS (
-        SELECT FROM unnest(l.ids) AS m (id)
-        WHERE m.id <> ALL (l.gone) AND NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id));
+    DELETE FROM weaver.leases l WHERE l.lease_id = ANY (v_ids) AND CASE
+        -- Members without gaps are counted by one scan of their range, a tenth of the look-ups one by one.
+        WHEN l.gone = '{}' AND l.last_id - l.first_id = cardinality(l.ids) - 1
+            AND cardinality(l.ids) = (SELECT count(*) FROM weaver.ended e WHERE e.id BETWEEN l.first_id AND l.last_id) THEN true
+        ELSE NOT EXISTS (SELECT FROM unnest(l.ids) AS m (id)
+            WHERE m.id <> ALL (l.gone) AND NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id)) END;
 END
 $$;
 
 -- Skips tasks of a format the caller does not know (`p_format`: the newest it knows) and those it found unreadable (`p_skip`;
--- usually NULL). `p_over`: tokens of earlier leases of the caller that are over.
+-- usually NULL). `p_over`: tokens of earlier leases of the caller that are over. Locks what is to be started by `start`: NULL if there is
+-- nothing, or if the call is a repeated one.
 -- With a generic plan, made once per connection: planning each call anew takes longer than the call.
-CREATE FUNCTION weaver.claim(p_namespace text, p_queues text[], p_types text[], p_worker text, p_token uuid,
-    p_ttl_us bigint, p_max integer, p_slots integer, p_format smallint, p_skip bigint[], p_over uuid[])
-    RETURNS SETOF weaver.all_job_runs LANGUAGE plpgsql
+CREATE FUNCTION weaver.claim(p_namespace text, p_queues text[], p_types text[], p_token uuid, p_max integer, p_slots integer,
+    p_format smallint, p_skip bigint[], p_over uuid[], OUT now timestamptz, OUT tids tid[], OUT limited text[])
+    LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -117,8 +133,7 @@ DECLARE
 BEGIN
     -- A repeated call (same token) waits for the first and then returns the same leases.
     PERFORM pg_advisory_xact_lock(hashtextextended('weaver.lease ' || p_token::text, 11));
-    RETURN QUERY SELECT * FROM weaver.held_by(p_token);
-    IF FOUND THEN
+    IF weaver.is_held(p_token) THEN
         RETURN;
     ELSIF p_over IS NOT NULL THEN
         PERFORM weaver.drop_leases(p_over);
@@ -153,21 +168,9 @@ BEGIN
     END IF;
     -- The clock is read again: a predecessor may have ended, and freed its serial key or slot, after the first reading. A start
     -- must not be stamped before its predecessor's end.
-    v_now := weaver.clock();
-    PERFORM weaver.record_starts(p_namespace, v_taken, v_now);
-    RETURN QUERY SELECT * FROM weaver.start(p_namespace, p_worker, p_token, p_ttl_us, v_now, v_taken.tids, v_open.limited);
-END
-$$;
-
--- A claim after ends in the same transaction. It waits for no lock (a millisecond is as short as a time-out can be), and whatever goes wrong
--- undoes the claim alone: the caller then leases in a call of its own. `p_ended` makes it follow the ends.
-CREATE FUNCTION weaver.claim_next(p_ended bigint[], p_namespace text, p_queues text[], p_types text[], p_worker text, p_token uuid,
-    p_ttl_us bigint, p_max integer, p_slots integer, p_format smallint, p_skip bigint[], p_over uuid[])
-    RETURNS SETOF weaver.all_job_runs LANGUAGE plpgsql SET lock_timeout = '1ms' AS $$
-BEGIN
-    RETURN QUERY SELECT * FROM weaver.claim(p_namespace, p_queues, p_types, p_worker, p_token, p_ttl_us, p_max, p_slots, p_format,
-        p_skip, p_over);
-EXCEPTION WHEN OTHERS THEN
-    RETURN;
+    now := weaver.clock();
+    tids := v_taken.tids;
+    limited := v_open.limited;
+    PERFORM weaver.record_starts(p_namespace, v_taken, now);
 END
 $$;

@@ -7,7 +7,8 @@
 -- primary key of `ended`. Whatever moves a member back to `ready` or to another row locks it FOR UPDATE. A call waits one second for a
 -- lock (`lock_timeout`); on a timeout the caller repeats it with the unlocked tasks only.
 
--- Locks the lease rows of these tasks, in one order; returns their ids.
+-- Locks the lease rows of these tasks, in one order; returns their ids. `is_shared::integer` instead of `is_shared`: otherwise the planner
+-- may read all shared rows by the partial index on their ranges, deleted ones included, instead of those with the token.
 CREATE FUNCTION weaver.lock_leases(p_ids bigint[], p_tokens uuid[], p_exclusive boolean, OUT lease_ids bigint[],
     OUT singles bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -21,10 +22,10 @@ BEGIN
         -- Not the shared row they were split from: a transaction that completes a task may stay open.
         RETURN;
     ELSIF p_exclusive THEN
-        v_shared := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND l.is_shared
+        v_shared := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND l.is_shared::integer = 1
             ORDER BY l.lease_id FOR UPDATE);
     ELSE
-        v_shared := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND l.is_shared
+        v_shared := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND l.is_shared::integer = 1
             ORDER BY l.lease_id FOR KEY SHARE);
     END IF;
     lease_ids := lease_ids || v_shared;
@@ -35,7 +36,7 @@ $$;
 CREATE FUNCTION weaver.unlocked(p_ids bigint[], p_tokens uuid[]) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY SELECT l.first_id FROM weaver.leases l WHERE l.first_id = ANY (p_ids) AND NOT l.is_shared FOR UPDATE SKIP LOCKED;
-    RETURN QUERY SELECT m.id FROM (SELECT l.ids, l.gone FROM weaver.leases l WHERE l.token = ANY (p_tokens) AND l.is_shared
+    RETURN QUERY SELECT m.id FROM (SELECT l.ids, l.gone FROM weaver.leases l WHERE l.token = ANY (p_tokens) AND l.is_shared::integer = 1
         FOR UPDATE SKIP LOCKED) l CROSS JOIN LATERAL unnest(l.ids) AS m (id) WHERE m.id = ANY (p_ids) AND m.id <> ALL (l.gone);
 END
 $$;

@@ -29,7 +29,7 @@ DECLARE
     v_lease_id bigint;
 BEGIN
     SELECT l.lease_id INTO v_lease_id FROM weaver.leases l
-    WHERE l.token = p_token AND l.is_shared AND p_id = ANY (l.ids) AND p_id <> ALL (l.gone) FOR UPDATE;
+    WHERE l.token = p_token AND l.is_shared::integer = 1 AND p_id = ANY (l.ids) AND p_id <> ALL (l.gone) FOR UPDATE;
     IF FOUND THEN
         PERFORM weaver.split(v_lease_id, ARRAY[p_id]);
     END IF;
