@@ -7,6 +7,7 @@ mod handlers;
 mod harness;
 mod housekeeping;
 mod leases;
+mod leasing;
 mod once;
 mod shutdown;
 mod starts;
