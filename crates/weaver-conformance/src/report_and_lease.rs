@@ -43,7 +43,7 @@ async fn the_serial_key_that_an_end_frees_admits_the_next_task(harness: Harness)
     let mut held = harness.lease(10).await;
     for key in &enqueued[1..] {
         let (_, leased) = report_and_lease(&harness, &held, harness.request(10)).await;
-        assert_eq!(keys(&leased), [key.clone()]);
+        assert_eq!(keys(&leased), std::slice::from_ref(key));
         held = leased;
     }
 }

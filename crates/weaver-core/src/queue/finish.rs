@@ -75,8 +75,8 @@ pub async fn finish<S: EndStore + ?Sized, E: EndReport>(store: &S, ends: &[E]) -
     answer(store, ends, answers, places, committed).await
 }
 
-/// As [`finish`], and then leases ([`Queue::commit_and_lease`]). The ends are recorded whatever becomes of the
-/// lease; repeated with the same token it answers the same.
+/// As [`finish`], and then leases ([`Queue::commit_and_lease`]). The ends stay recorded if leasing fails;
+/// repeated with the same token it answers the same.
 pub async fn finish_and_lease<S: Queue + Tasks + ?Sized, E: EndReport>(
     store: &S,
     ends: &[E],

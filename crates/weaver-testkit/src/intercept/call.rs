@@ -66,7 +66,8 @@ calls! {
     Lease lease { request: LeaseRequest } -> Vec<Leased> = |store| store.lease(request);
     Commit commit { transitions: Vec<Transition>, leader: Option<LeaderEpoch> } -> Vec<Committed>
         = |store| store.commit(transitions, leader);
-    CommitAndLease commit_and_lease { transitions: Vec<Transition>, request: LeaseRequest } -> CommittedAndLeased
+    CommitAndLease commit_and_lease { transitions: Vec<Transition>, request: LeaseRequest }
+        -> CommittedAndLeased
         = |store| store.commit_and_lease(transitions, request);
     Renew renew { renewals: Vec<Renewal> } -> Vec<Renewed> = |store| store.renew(renewals);
     ConfirmStopped confirm_stopped { leases: Vec<Lease> } -> () = |store| store.confirm_stopped(leases);
