@@ -59,6 +59,36 @@ async fn a_task_among_many_of_other_queues_wakes_the_worker_that_waits_for_it() 
 }
 
 #[tokio::test]
+async fn fragile_tasks_wake_no_waiter_without_a_slot_and_the_next_task_does() {
+    let schema = Schema::new();
+    let (_, waiting) = nodes(&schema).await;
+    // Moved between enqueues, so that each sends a NOTIFY that names its task.
+    let clock = ManualClock::default();
+    let enqueuing = PostgresStore::open(schema.options(), Arc::new(clock.clone())).await.expect("it opens");
+    let interest =
+        Interest::Work { namespace: Namespace::default(), queues: vec![mine()], types: None, fragile: false };
+    // Concurrently: a worker that is woken too early finds nothing.
+    let wait = async {
+        let woken = waiting.wait(interest, Duration::from_secs(3600)).await;
+        let worker = WorkerId::new("w").expect("a name");
+        let request = LeaseRequest::new(Namespace::default(), mine(), worker, LeaseToken(1));
+        let leased = waiting.lease(LeaseRequest { max: 10, slots: 0, ..request }).await;
+        (woken, leased.expect("it answers").len())
+    };
+    let arrivals = async {
+        for max_losses in [0; 30].into_iter().chain([1]) {
+            clock.advance(Duration::from_secs(1));
+            let task = NewTask::new("t").queue("mine").max_losses(max_losses);
+            enqueuing.enqueue_batch(vec![task]).await.expect("it answers").remove(0).expect("it is stored");
+        }
+    };
+    let ((woken, leased), ()) = tokio::join!(wait, arrivals);
+    assert_eq!(woken.expect("it answers"), Wake::Ready);
+    assert_eq!(leased, 1, "it was woken by the sturdy task, and by none before it");
+    schema.drop(enqueuing.pool()).await;
+}
+
+#[tokio::test]
 async fn a_paused_queue_wakes_no_waiter_and_resuming_it_does() {
     let schema = Schema::new();
     let (enqueuing, waiting) = nodes(&schema).await;

@@ -22,7 +22,9 @@ BEGIN
         count_deltas)
     VALUES (v_now, run_ids, ARRAY[p_namespace], ARRAY[1], ARRAY[{number(queued)}], ARRAY[p_namespace], ARRAY[p_queue],
         ARRAY[{number(queued)}], ARRAY[cardinality(run_ids)]);
-    is_open := NOT EXISTS (SELECT FROM weaver.queues q WHERE q.namespace = p_namespace AND q.queue = p_queue);
+    -- Any worker of the queue and type can lease them; a fragile task needs a free slot, which the waiter knows and not the hint.
+    is_open := NOT {is_fragile(0, p_max_losses)}
+        AND NOT EXISTS (SELECT FROM weaver.queues q WHERE q.namespace = p_namespace AND q.queue = p_queue);
     IF p_notifier IS NOT NULL THEN
         PERFORM pg_notify('weaver.work',
             CASE WHEN is_open THEN concat_ws(E'\n', p_notifier, p_namespace, p_queue, p_type) ELSE p_notifier END);
