@@ -7,7 +7,7 @@ use weaver_merge::domain::{
     QueueId, Reason, Removal, RunOutcome, Status, Tally,
 };
 use weaver_merge::engine::{
-    Certificate, ChainExport, ChainReport, EntryDetail, Event, JournalEvent, LinkReport, MergeEngine,
+    Certificate, ChainExport, ChainReport, EntryDetail, Event, JournalEvent, LinkReport, MergeEngine, Pinned,
     Verified,
 };
 
@@ -274,6 +274,8 @@ pub fn event(written: JournalEvent, at: Timestamp) -> wire::MergeEvent {
         at,
         entry: None,
         change: None,
+        head: None,
+        enqueued_by: None,
         position: None,
         reason: None,
         results: Vec::new(),
@@ -282,18 +284,21 @@ pub fn event(written: JournalEvent, at: Timestamp) -> wire::MergeEvent {
         problem: None,
     };
     shown.event = match written.event {
-        Event::QueueEntryAdded { entry, pull_request, position } => {
+        Event::QueueEntryAdded { entry, pull_request, pinned, position } => {
+            pin(&mut shown, pinned);
             (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
             shown.position = Some(position as u64);
             "queue_entry_added"
         }
-        Event::QueueEntryRemoved { entry, pull_request, reason: why, results } => {
+        Event::QueueEntryRemoved { entry, pull_request, pinned, reason: why, results } => {
+            pin(&mut shown, pinned);
             (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
             shown.reason = Some(reason(&why));
             shown.results = results.iter().map(check).collect();
             "queue_entry_removed"
         }
-        Event::PullRequestMerged { entry, pull_request, commit, tree } => {
+        Event::PullRequestMerged { entry, pull_request, pinned, commit, tree } => {
+            pin(&mut shown, pinned);
             (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
             shown.commit = commit.map(|commit| commit.to_string());
             shown.tree = tree.map(|tree| tree.to_string());
@@ -320,6 +325,11 @@ pub fn event(written: JournalEvent, at: Timestamp) -> wire::MergeEvent {
     }
     .to_owned();
     shown
+}
+
+fn pin(event: &mut wire::MergeEvent, pinned: Pinned) {
+    event.head = pinned.head.map(|head| head.to_string());
+    event.enqueued_by = pinned.enqueued_by;
 }
 
 /// The result of verifying a certificate.

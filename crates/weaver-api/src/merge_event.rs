@@ -25,6 +25,12 @@ pub struct MergeEvent {
     /// On plain git, the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
+    /// The commit that the entry is pinned to; absent in events of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// The subject that enqueued the entry; absent in events of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enqueued_by: Option<String>,
     /// The entry's position in the queue, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,

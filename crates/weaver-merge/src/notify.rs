@@ -28,7 +28,7 @@ pub struct Notifications {
     /// `message`.
     pub command: Option<String>,
     /// Templates that replace the default text of a kind. Placeholders: `{queue}`, `{base}`, `{entry}`,
-    /// `{change}`, `{position}` and `{details}`.
+    /// `{change}`, `{head}`, `{by}` (who enqueued it), `{position}` and `{details}`.
     pub templates: BTreeMap<Kind, String>,
 }
 
@@ -73,11 +73,15 @@ impl Kind {
 
     fn template(self) -> &'static str {
         match self {
-            Self::Enqueued => "`{change}` was added to the merge queue for `{base}` at position {position}",
-            Self::Conflict => "`{change}` was ejected: it conflicts with `{base}` in {details}",
-            Self::CheckFailed => "`{change}` was ejected from the merge queue for `{base}`: {details}",
-            Self::Removed => "`{change}` was removed from the merge queue for `{base}`: {details}",
-            Self::Merged => "`{change}` landed on `{base}`: {details}",
+            Self::Enqueued => {
+                "`{change}` ({head}) was added to the merge queue for `{base}` at position {position} by {by}"
+            }
+            Self::Conflict => "`{change}` ({head}) was ejected: it conflicts with `{base}` in {details}",
+            Self::CheckFailed => {
+                "`{change}` ({head}) was ejected from the merge queue for `{base}`: {details}"
+            }
+            Self::Removed => "`{change}` ({head}) was removed from the merge queue for `{base}`: {details}",
+            Self::Merged => "`{change}` ({head}) landed on `{base}`: {details}",
             Self::Foreign => "accepted a change of `{base}` outside the merge queue: {details}",
             Self::Paused => "the merge queue for `{base}` is paused: {details}",
             Self::QueueRemoved => "the merge queue for `{base}` was removed: {details}",
@@ -102,11 +106,15 @@ impl Notifications {
             _ => entry.map_or_else(String::new, |entry| entry.id.to_string()),
         };
         let change = entry.map_or("", |entry| entry.pull_request.id.as_str());
+        let head = entry.map_or("", |entry| entry.pull_request.head.as_str());
+        let by = entry.map_or("", |entry| entry.enqueued_by.as_deref().unwrap_or("an unknown user"));
         let values = [
             ("queue", queue.id.0.as_str()),
             ("base", &queue.base_branch),
             ("entry", &number),
             ("change", change),
+            ("head", head),
+            ("by", by),
             ("position", &position),
             ("details", &details),
         ];

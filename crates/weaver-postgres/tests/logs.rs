@@ -31,12 +31,17 @@ impl Harness {
 
     /// `parameters` are appended to the URL, as an operator writes them.
     async fn with(name: &str, parameters: &str) -> Self {
+        Self::moving(name, parameters, true).await
+    }
+
+    /// By default logs are not moved.
+    async fn moving(name: &str, parameters: &str, is_moving: bool) -> Self {
         let schema = Schema::new();
         let directory =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("logs-{name}-{}", std::process::id()));
         let url = format!("{}{parameters}", schema.url());
         let mut options = PostgresOptions::parse(&url).expect("the URL can be read");
-        options.log_directory = Some(directory.clone());
+        options.log_directory = is_moving.then(|| directory.clone());
         let clock = ManualClock::default();
         let store =
             PostgresStore::open(options, Arc::new(clock.clone())).await.expect("the schema can be made");
@@ -130,6 +135,16 @@ async fn log_retention_days_db_in_the_url_sets_when_a_log_leaves_the_database() 
     assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 1, "it is not old enough");
     harness.advance(2 * DAY).await;
     assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 0, "two days are over");
+    assert_eq!(harness.read(&log(), ReadFrom::After(Seq(0))).await, numbered(&["one"]));
+    harness.schema.drop(harness.store.pool()).await;
+}
+
+#[tokio::test]
+async fn without_a_directory_for_logs_an_old_log_stays_in_the_database() {
+    let harness = Harness::moving("default", "", false).await;
+    harness.append(&log(), &["one"]).await;
+    harness.advance(30 * DAY).await;
+    assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 1, "no log is lost");
     assert_eq!(harness.read(&log(), ReadFrom::After(Seq(0))).await, numbered(&["one"]));
     harness.schema.drop(harness.store.pool()).await;
 }

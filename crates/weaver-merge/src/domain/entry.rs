@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
 
-use super::{Check, EntryId, MergeError, Oid, Status};
+use super::{Check, Conflict, EntryId, MergeError, Oid, Status};
 
 /// A change to land: a pull request, or a branch of a plain repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +28,8 @@ pub struct PullRequestState {
     pub is_open: bool,
     /// Drafts cannot be enqueued.
     pub is_draft: bool,
-    /// Known to conflict with its base.
-    pub is_conflicted: bool,
+    /// Set if it is known to conflict with its base.
+    pub conflict: Option<Conflict>,
     /// Whether the trigger (a label, a comment) is still there.
     pub has_trigger: bool,
 }
@@ -48,8 +48,8 @@ impl PullRequestState {
             let problem = format!("`{}` targets `{}`", id(), self.base_branch);
             return Err(MergeError::InvalidBaseBranch { base_branch: base_branch.to_owned(), problem });
         }
-        if self.is_conflicted {
-            return Err(MergeError::PullRequestConflicted(id()));
+        if let Some(conflict) = &self.conflict {
+            return Err(MergeError::PullRequestConflicted { pull_request: id(), conflict: conflict.clone() });
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use weaver_core::name::Namespace;
 
-use super::{EntryId, Oid, QueueId};
+use super::{Conflict, EntryId, Oid, QueueId};
 
 /// Why a command on a queue was refused, or a step failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,8 +33,13 @@ pub enum MergeError {
     #[error("`{0}` is a draft; mark it ready for review first")]
     PullRequestDraft(String),
     /// The change cannot be merged.
-    #[error("`{0}` conflicts with its base; merge the base into it, or rebase it, and push")]
-    PullRequestConflicted(String),
+    #[error("`{pull_request}` conflicts with its base{}; merge the base into it, or rebase it, and push", .conflict.describe())]
+    PullRequestConflicted {
+        /// Id of the change.
+        pull_request: String,
+        /// What is known about it.
+        conflict: Conflict,
+    },
     /// The text is an expression or something else that is not the exact name of a branch.
     #[error("`{name}` is not the exact name of a branch: {problem}; name the branch itself")]
     InvalidBranchName {

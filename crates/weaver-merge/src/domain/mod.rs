@@ -38,7 +38,7 @@ pub use enqueue::{EnqueueOptions, OnPush};
 pub use entry::{Candidate, Fault, Merged, PullRequest, PullRequestState, QueueEntry};
 pub use error::MergeError;
 pub use id::{BadOid, CheckName, EntryId, Oid, QueueId};
-pub use outcome::{EntryOutcome, LandedChange, Notice, Reason};
+pub use outcome::{Conflict, EntryOutcome, LandedChange, Notice, Reason};
 pub use queue::{
     ENTRIES_MAX, MergeQueue, OnForeign, PASSED_MAX, PRIORITY_DEFAULT, PRIORITY_LOWEST, PassedTree, Pause,
     PauseCause, Repository, Tally,

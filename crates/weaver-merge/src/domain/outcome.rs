@@ -98,6 +98,25 @@ impl Reason {
     }
 }
 
+/// A conflict of a change with its base. A forge may not know the files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Conflict {
+    /// Conflicting files, at most 50.
+    pub paths: Vec<String>,
+    /// Landings of this queue that last changed those files, newest first.
+    pub with: Vec<LandedChange>,
+}
+
+impl Conflict {
+    /// The end of a sentence; empty if nothing is known.
+    pub(crate) fn describe(&self) -> String {
+        let files =
+            if self.paths.is_empty() { String::new() } else { format!(" in {}", self.paths.join(", ")) };
+        let with = self.with.iter().map(|landed| format!("; with {}", landed.describe()));
+        files + &with.collect::<String>()
+    }
+}
+
 /// A change that landed through this queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandedChange {

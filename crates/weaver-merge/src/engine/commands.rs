@@ -2,8 +2,8 @@
 
 use super::{EngineError, EntryDetail, MergeEngine, VersionedQueue};
 use crate::domain::{
-    EnqueueOptions, EntryId, MergeError, MergeQueue, Oid, OnForeign, OnPush, PRIORITY_LOWEST, QueueId,
-    branch_name_problem,
+    Conflict, EnqueueOptions, EntryId, MergeError, MergeQueue, Oid, OnForeign, OnPush, PRIORITY_LOWEST,
+    QueueId, branch_name_problem,
 };
 use crate::forge::{Forge, MergeOutcome, MergeRequest};
 
@@ -62,7 +62,8 @@ impl MergeEngine {
         }
         let base = forge.tip(&base_branch).await?;
         if let Some(base) = &base {
-            state.is_conflicted |= conflicts(&*forge, base, &state.pull_request.head).await?;
+            let known = self.conflict(&*forge, &stored.queue, base, &state.pull_request.head).await?;
+            state.conflict = known.or(state.conflict.take());
         }
         let options =
             EnqueueOptions { priority, by: new.by, head: new.head, on_push: on_push(&*forge, base).await? };
@@ -72,6 +73,21 @@ impl MergeEngine {
             Ok(Position { entry, position: next.position(entry).unwrap_or_default() })
         });
         answer.await
+    }
+
+    /// How a change conflicts with the base now. By the time it is processed this may have changed: the plan
+    /// goes by the candidate.
+    async fn conflict(
+        &self,
+        forge: &dyn Forge,
+        queue: &MergeQueue,
+        base: &Oid,
+        head: &Oid,
+    ) -> Result<Option<Conflict>, EngineError> {
+        let request = MergeRequest { base: base.clone(), head: head.clone(), message: "trial".to_owned() };
+        let MergeOutcome::Conflict(paths) = forge.merge(&request).await? else { return Ok(None) };
+        let with = self.collisions(forge, queue, base, head, &paths).await?;
+        Ok(Some(Conflict { paths, with }))
     }
 
     /// Cancels an entry; refused while it is landing.
@@ -195,13 +211,6 @@ impl MergeEngine {
         self.wake_limited();
         self.changed.send_modify(|count| *count += 1);
     }
-}
-
-/// Whether a change conflicts with the base now. By the time it is processed this may have changed: the plan
-/// goes by the candidate.
-async fn conflicts(forge: &dyn Forge, base: &Oid, head: &Oid) -> Result<bool, EngineError> {
-    let request = MergeRequest { base: base.clone(), head: head.clone(), message: "trial".to_owned() };
-    Ok(matches!(forge.merge(&request).await?, MergeOutcome::Conflict(_)))
 }
 
 /// The setting on the base. If that cannot be read, a change that is in the queue stays as it is.

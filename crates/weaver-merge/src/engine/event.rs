@@ -25,6 +25,23 @@ pub struct JournalEvent {
     pub event: Event,
 }
 
+/// What an entry is pinned to, and by whom; empty in events of older versions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pinned {
+    /// The head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Oid>,
+    /// The authenticated subject or local user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enqueued_by: Option<String>,
+}
+
+impl Pinned {
+    fn of(entry: &QueueEntry) -> Self {
+        Self { head: Some(entry.pull_request.head.clone()), enqueued_by: entry.enqueued_by.clone() }
+    }
+}
+
 /// An event of a merge queue. Delivery is at-least-once: a crash may append it twice; `key` deduplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
@@ -35,6 +52,9 @@ pub enum Event {
         entry: EntryId,
         /// Id of the change.
         pull_request: String,
+        /// Stored inline.
+        #[serde(flatten)]
+        pinned: Pinned,
         /// Position in the queue, from 1.
         position: usize,
     },
@@ -44,6 +64,9 @@ pub enum Event {
         entry: EntryId,
         /// Id of the change.
         pull_request: String,
+        /// Stored inline.
+        #[serde(flatten)]
+        pinned: Pinned,
         /// Stored inline, tagged by `reason`.
         #[serde(flatten)]
         reason: Reason,
@@ -56,6 +79,9 @@ pub enum Event {
         entry: EntryId,
         /// Id of the change.
         pull_request: String,
+        /// Stored inline.
+        #[serde(flatten)]
+        pinned: Pinned,
         /// New tip of the base.
         commit: Option<Oid>,
         /// The tested tree.
@@ -98,6 +124,7 @@ impl Event {
             Notice::Added { entry, position } => Self::QueueEntryAdded {
                 entry: entry.id,
                 pull_request: entry.pull_request.id.clone(),
+                pinned: Pinned::of(entry),
                 position: *position,
             },
             Notice::Completed { entry, outcome: EntryOutcome::Landed, .. } => Self::merged(entry),
@@ -105,6 +132,7 @@ impl Event {
                 Self::QueueEntryRemoved {
                     entry: entry.id,
                     pull_request: entry.pull_request.id.clone(),
+                    pinned: Pinned::of(entry),
                     reason: reason.clone(),
                     results: entry.checks.clone(),
                 }
@@ -123,6 +151,7 @@ impl Event {
         Self::PullRequestMerged {
             entry: entry.id,
             pull_request: entry.pull_request.id.clone(),
+            pinned: Pinned::of(entry),
             commit: merged.map(|merged| merged.commit.clone()),
             tree: merged.map(|merged| merged.tree.clone()),
         }

@@ -43,7 +43,7 @@ pub use certificate::{Certificate, CertifiedCheck, Verified};
 pub use commands::{NewEntry, Position};
 pub use documents::{ENTRY_KIND, EntryDetail, LINK_KIND, MergeDocuments, QUEUE_KIND, VersionedQueue};
 pub use error::EngineError;
-pub use event::{Event, JournalEvent, event_stream};
+pub use event::{Event, JournalEvent, Pinned, event_stream};
 pub use link::{Fact, Link, SignedLink};
 pub(crate) use observe::read_config;
 pub use readable::check_body;

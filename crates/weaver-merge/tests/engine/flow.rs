@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weaver_merge::domain::{CheckName, LandedChange, MergeError, Reason};
+use weaver_merge::domain::{CheckName, Conflict, LandedChange, MergeError, Reason};
 use weaver_merge::engine::EngineError;
 
 use crate::harness::Harness;
@@ -32,9 +32,14 @@ async fn a_conflict_is_refused_on_enqueue_and_a_later_one_ejects_the_entry() {
     assert!(harness.has_landed(a).await);
     let commit = harness.entry(a).await.certificate.unwrap().commit;
     let with = vec![LandedChange { entry: a, pull_request: "a".into(), commit }];
-    assert_eq!(harness.reason(b).await, Reason::Conflicted { paths: vec!["README".into()], with });
-    let again = harness.engine.enqueue(&harness.queue, "b", 5).await;
-    assert_eq!(again, Err(EngineError::Merge(MergeError::PullRequestConflicted("b".into()))));
+    let paths = vec!["README".to_owned()];
+    assert_eq!(harness.reason(b).await, Reason::Conflicted { paths: paths.clone(), with: with.clone() });
+    let again = harness.engine.enqueue(&harness.queue, "b", 5).await.unwrap_err();
+    let text = format!("in README; with entry {a} (`a`), landed as {};", with[0].commit);
+    assert!(again.to_string().contains(&text), "{again}");
+    let conflict = Conflict { paths, with };
+    let refused = MergeError::PullRequestConflicted { pull_request: "b".into(), conflict };
+    assert_eq!(again, EngineError::Merge(refused));
     harness.prove(&[]).await;
 }
 

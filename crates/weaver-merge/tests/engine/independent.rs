@@ -133,6 +133,24 @@ async fn a_change_lands_while_git_blocks_in_another_repository() {
     site.landed(0).await;
 }
 
+#[tokio::test]
+async fn a_change_is_enqueued_even_while_git_blocks_in_as_many_repositories_as_may_be_reconciled() {
+    let site = Site::new(2).await;
+    let gate = Gate::new(&site.repos[0].1);
+    let site = site.with_forges(forges(), Policy { reconcile_concurrency: 1, ..Policy::default() });
+    let _working = site.working();
+    site.enqueue(0).await;
+    gate.entered().await;
+    // It would wait here for ever: nothing releases the first repository before it is answered.
+    site.enqueue(1).await;
+    let (queue, _) = &site.repos[1];
+    assert_eq!(site.engine.get(queue).await.unwrap().queue.entries.len(), 1, "it waits for its turn");
+    assert!(!site.has_left(0).await, "the other git still blocks");
+    gate.release().await;
+    site.landed(0).await;
+    site.landed(1).await;
+}
+
 /// Panics when the first repository is opened.
 struct PanickingForges(Arc<dyn Forges>);
 

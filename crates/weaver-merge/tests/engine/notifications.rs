@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use weaver_core::name::Namespace;
 use weaver_core::ports::{DocumentKey, Expect};
 use weaver_merge::domain::{MergeError, Repository};
-use weaver_merge::engine::{EngineError, EngineOptions, MergeEngine, QUEUE_KIND};
+use weaver_merge::engine::{EngineError, EngineOptions, JournalEvent, MergeEngine, NewEntry, QUEUE_KIND};
 use weaver_merge::notify::{Kind, Notifications};
 use weaver_merge::plan::Policy;
 
@@ -34,10 +34,17 @@ async fn a_queue_with_an_unreadable_document_does_not_stop_other_queues() {
 async fn events_report_enqueued_landed_and_removed_entries() {
     let harness = Harness::new().await;
     let a = harness.add("a", &[("a", "1\n")]).await;
-    let bad = harness.add("b", &[("bad", "1\n")]).await;
+    let head = harness.repo.commit("b", Some(harness.first.as_str()), &[("bad", "1\n")]);
+    let new = NewEntry { change: "b".into(), head: None, by: Some("ada".into()) };
+    let bad = harness.engine.enqueue(&harness.queue, new, 5).await.unwrap().entry;
     harness.settle().await;
     let events = harness.events().await;
     let event = |word: &str, entry| &events[&format!("merge-notice:{}:{word}:{entry}", harness.queue)];
+    for word in ["added", "removed"] {
+        assert_eq!(event(word, bad)["head"], head.as_str());
+        assert_eq!(event(word, bad)["enqueued_by"], "ada");
+    }
+    assert_eq!(event("merged", a)["head"], harness.repo.tip("a").as_str());
     assert_eq!(event("added", a)["event"], "queue_entry_added");
     assert_eq!(event("added", bad)["position"], 2);
     assert_eq!(event("merged", a)["event"], "pull_request_merged");
@@ -45,6 +52,49 @@ async fn events_report_enqueued_landed_and_removed_entries() {
     assert_eq!(event("removed", bad)["event"], "queue_entry_removed");
     assert_eq!(events.len(), 4);
     harness.prove(&[]).await;
+}
+
+#[test]
+fn an_event_of_an_older_version_is_read_without_its_head() {
+    let text = r#"{"queue":"demo:main","key":"k","event":"queue_entry_added","entry":1,"pull_request":"a","position":1}"#;
+    let event: JournalEvent = serde_json::from_str(text).unwrap();
+    assert_eq!(
+        serde_json::to_value(&event).unwrap(),
+        serde_json::from_str::<serde_json::Value>(text).unwrap()
+    );
+}
+
+#[tokio::test]
+async fn every_notification_about_an_entry_names_its_head_and_the_first_one_who_enqueued_it() {
+    let harness = Harness::new().await;
+    harness.add("a", &[("README", "a\n")]).await;
+    harness.add("b", &[("README", "b\n")]).await;
+    harness.add("c", &[("bad", "1\n")]).await;
+    let heads = ["a", "b", "c"].map(|branch| harness.repo.tip(branch).to_string());
+    let notifications =
+        Notifications { webhook: Some("https://example.org".into()), ..Notifications::default() };
+    let options = EngineOptions { notifications, ..options(Policy::default()) };
+    let clock = Arc::new(harness.tasks.clock().clone());
+    let engine = MergeEngine::new(harness.tasks.store(), forges(), clock, options);
+    harness.settle_with(&engine).await;
+    let sent: Vec<String> = harness
+        .tasks
+        .enqueued()
+        .await
+        .iter()
+        .map(|task| &task.spec.envelope)
+        .filter(|task| task.task_type.as_str() == "http")
+        .map(|task| String::from_utf8_lossy(&task.payload).into_owned())
+        .collect();
+    for (head, words) in [
+        (&heads[0], ["was added", "by an unknown user"]),
+        (&heads[0], ["`a`", "landed on"]),
+        (&heads[1], ["`b`", "it conflicts with"]),
+        (&heads[2], ["`c`", "was ejected"]),
+    ] {
+        let is_said = |text: &String| text.contains(head) && words.iter().all(|word| text.contains(word));
+        assert!(sent.iter().any(is_said), "{words:?} with {head}: {sent:?}");
+    }
 }
 
 #[tokio::test]

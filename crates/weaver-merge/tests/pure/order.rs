@@ -1,7 +1,9 @@
 //! Order and priority.
 
 use weaver_core::time::Timestamp;
-use weaver_merge::domain::{ENTRIES_MAX, EnqueueOptions, EntryId, MergeError, MergeQueue, OnPush, Status};
+use weaver_merge::domain::{
+    Conflict, ENTRIES_MAX, EnqueueOptions, EntryId, MergeError, MergeQueue, OnPush, Status,
+};
 
 use crate::scene::{change, queue};
 
@@ -85,8 +87,9 @@ fn a_change_that_cannot_land_is_refused_with_a_named_error() {
     };
     assert_eq!(refused(&with(|change| change.is_open = false)), MergeError::PullRequestClosed("a".into()));
     assert_eq!(refused(&with(|change| change.is_draft = true)), MergeError::PullRequestDraft("a".into()));
-    let conflicted = MergeError::PullRequestConflicted("a".into());
-    assert_eq!(refused(&with(|change| change.is_conflicted = true)), conflicted);
+    let conflict = Conflict::default();
+    let conflicted = MergeError::PullRequestConflicted { pull_request: "a".into(), conflict };
+    assert_eq!(refused(&with(|change| change.conflict = Some(Conflict::default()))), conflicted);
     let elsewhere = refused(&with(|change| change.base_branch = "next".into()));
     assert!(matches!(elsewhere, MergeError::InvalidBaseBranch { .. }), "{elsewhere}");
     assert!(queue.entries.is_empty() && queue.outbox.is_empty());

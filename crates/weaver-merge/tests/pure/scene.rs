@@ -23,7 +23,7 @@ pub(crate) fn change(id: &str, head: u64) -> PullRequestState {
         base_branch: "main".into(),
         is_open: true,
         is_draft: false,
-        is_conflicted: false,
+        conflict: None,
         has_trigger: true,
     }
 }

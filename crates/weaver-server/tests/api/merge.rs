@@ -86,7 +86,8 @@ async fn what_a_merge_queue_refuses_has_the_code_of_its_error() {
     let twice = bench.enqueue("a").await.problem(409, "already_in_queue");
     assert!(twice["detail"].as_str().is_some_and(|detail| detail.contains("position 1")), "{twice}");
     bench.enqueue("no-such-branch").await.problem(409, "pull_request_closed");
-    bench.enqueue("clash").await.problem(409, "pull_request_conflicted");
+    let clash = bench.enqueue("clash").await.problem(409, "pull_request_conflicted");
+    assert!(clash["detail"].as_str().is_some_and(|detail| detail.contains("in README;")), "{clash}");
     bench.enqueue("main").await.problem(409, "invalid_base_branch");
     bench.enqueue("a~0").await.problem(409, "invalid_branch_name");
     let at = async |sha: &str| bench.server.post(&entries, &json!({ "change": "a", "sha": sha })).await;
@@ -129,6 +130,9 @@ async fn an_entry_names_its_head_its_producer_and_what_it_collides_with() {
     let landed = bench.left(1).await;
     let conflict = json!({ "entry": 1, "change": "a", "commit": landed["certificate"]["commit"] });
     assert_eq!(bench.left(2).await["reason"]["collides_with"], json!([conflict]));
+    let journal = bench.server.get("/api/v1/audit").await.expect(200);
+    let recorded = &journal["entries"].as_array().expect("entries")[1];
+    assert_eq!(recorded["detail"], format!("a at {head}"), "{journal}");
     let pushed = bench.repo.git(&["rev-parse", "pushed"]);
     assert_eq!(bench.left(3).await["reason"], json!({ "reason": "head_changed", "details": [pushed] }));
 }
@@ -241,7 +245,13 @@ async fn events_arrive_as_they_happen_and_a_client_that_resumes_gets_the_later_o
         found.unwrap_or_else(|| panic!("no {name} of {entry} in {seen:?}")).2.clone()
     };
     assert_eq!(find("queue_entry_added", 2)["change"], "good");
+    let head = bench.repo.git(&["rev-parse", "good"]);
+    for name in ["queue_entry_added", "pull_request_merged"] {
+        let data = find(name, 2);
+        assert_eq!((&data["head"], &data["enqueued_by"]), (&json!(head), &json!("ada")), "{data}");
+    }
     let removed = find("queue_entry_removed", 1);
+    assert_eq!(removed["head"], bench.repo.git(&["rev-parse", "worse"]));
     assert_eq!(removed["reason"], json!({ "reason": "checks_failed", "details": ["unit"] }));
     assert_eq!(removed["results"][0]["conclusion"], "failed", "{removed}");
     let merged = find("pull_request_merged", 2);

@@ -38,12 +38,23 @@ async fn walkthrough(harness: &Harness) {
     browser.go(&site.url("/merge")).await;
     browser.press("demo:main").await;
     enqueue(&browser).await;
+    let by = format!("by {}", producer(&site).await);
+    let head = |branch: &str| repo.git(&["rev-parse", branch])[..10].to_owned();
+    for text in [&head("good"), &by] {
+        browser.sees("[data-key='1'] td", text).await;
+    }
     let _running = working(&site.state, &repo);
     browser.press("Resume").await;
     browser.sees("[data-key=history-1]", "landed").await;
     browser.sees("[data-key=history-2]", "check failed that passes on the base branch: unit").await;
-    history(&browser, &repo).await;
+    for (key, branch) in [("history-1", "good"), ("history-2", "worse")] {
+        for text in [&head(branch), &by] {
+            browser.sees(&format!("[data-key={key}] td"), text).await;
+        }
+    }
+    history(&browser, &repo, &by).await;
     browser.press("Audit log").await;
+    browser.sees("td", &format!("good at {}", repo.git(&["rev-parse", "good"]))).await;
     for action in ["pause", "resume", "enqueue", "priority", "cancel", "queue_priority"] {
         browser.sees("td", &format!("merge.{action}")).await;
     }
@@ -52,6 +63,12 @@ async fn walkthrough(harness: &Harness) {
     assert_eq!(browser.complaints().await, Vec::<String>::new());
     browser.close().await;
     site.stop().await;
+}
+
+/// Who enqueued the first entry, as it is stored.
+async fn producer(site: &Site) -> String {
+    let queue = site.state.merge.queues().await.expect("they are listed").remove(0);
+    queue.entries[0].enqueued_by.clone().expect("it is stored")
 }
 
 /// On a paused queue: enqueue, refusal, priorities and removal.
@@ -84,7 +101,7 @@ async fn enqueue(browser: &Browser) {
 }
 
 /// The log of the failed check, and the landing certificate of the other entry.
-async fn history(browser: &Browser, repo: &Repo) {
+async fn history(browser: &Browser, repo: &Repo, by: &str) {
     browser.press("worse").await;
     browser.sees(".reasons", "Not landed").await;
     browser.sees(".timeline", "on the base branch, for comparison").await;
@@ -98,9 +115,38 @@ async fn history(browser: &Browser, repo: &Repo) {
     browser.press("good").await;
     browser.sees("#certificate", repo.git(&["rev-parse", "main"]).as_str()).await;
     browser.sees(".details", repo.git(&["rev-parse", "good"]).as_str()).await;
-    browser.sees(".details", " by ").await;
+    browser.sees(".details", by).await;
     browser.press("Verify against the repository").await;
     browser.sees(".done", "What is on the branch is what was tested").await;
+}
+
+#[tokio::test]
+async fn the_landed_change_that_a_conflict_is_with_is_named_in_the_history_and_when_it_is_enqueued_again() {
+    let harness = Harness::memory();
+    let (site, repo) = (Site::start(&harness).await, repository("x"));
+    let queue = add_queue(&site, &repo, "demo").await;
+    for branch in ["good", "clash"] {
+        repo.commit(branch, Some("main"), &[("README", branch)]);
+        site.state.merge.enqueue(&queue, branch, 5).await.expect("an entry");
+    }
+    let mut published = site.state.merge.published();
+    let _running = working(&site.state, &repo);
+    while !site.state.merge.get(&queue).await.expect("the queue").queue.entries.is_empty() {
+        published.changed().await.expect("the engine is there");
+    }
+    let (admin, key) = log_in(&site, Role::Admin).await;
+    let here = "/merge/queue?id=demo%3Amain";
+    let commit = repo.git(&["rev-parse", "main"]);
+    for path in [here, "/merge/entry?queue=demo%3Amain&entry=2"] {
+        let text = page_of(&site, &admin, path).await.text().await.expect("a page");
+        assert!(text.contains("collides with entry 1 (good), landed as "), "{path}: {text}");
+        assert!(text.contains(&format!("<code title=\"{commit}\">")), "{path}: {text}");
+    }
+    let fields = [("action", "enqueue"), ("change", "clash"), ("form_key", key.as_str())];
+    let refused = post(&site, here, &admin, &site.url(""), &fields).await;
+    assert_eq!(refused.status(), StatusCode::CONFLICT);
+    let text = refused.text().await.expect("a page");
+    assert!(text.contains(&format!("in README; with entry 1 (`good`), landed as {commit}")), "{text}");
 }
 
 #[tokio::test]

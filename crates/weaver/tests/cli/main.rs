@@ -14,6 +14,7 @@ mod killed;
 mod local;
 mod many;
 mod merge;
+mod merge_defaults;
 mod merge_messages;
 mod merge_removal;
 mod output;

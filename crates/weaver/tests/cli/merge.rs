@@ -167,6 +167,8 @@ fn certificates_of_landings_are_listed_from_a_server_and_from_a_store() {
     assert_eq!(entries, [3, 1], "{served}");
     let table = server.run(&place, "merge certificates").succeeded();
     let commit = served["items"][0]["commit"].as_str().expect("a hash");
+    let head = served["items"][0]["head"].as_str().expect("a hash");
+    assert!(table.contains("HEAD") && table.contains(&head[..12]), "{table}");
     assert!(table.contains(&commit[..12]) && table.contains("unit") && !table.contains("broken"), "{table}");
     assert_eq!(server.stop().code, Some(0));
 }

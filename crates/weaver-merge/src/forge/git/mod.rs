@@ -263,7 +263,7 @@ fn branch_as_change(name: &str, head: Oid, base_branch: &str) -> PullRequestStat
         base_branch: base_branch.to_owned(),
         is_open: true,
         is_draft: false,
-        is_conflicted: false,
+        conflict: None,
         has_trigger: true,
     }
 }

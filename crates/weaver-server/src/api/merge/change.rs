@@ -33,11 +33,13 @@ pub(crate) async fn enqueue_merge(
     let by = Some(caller.name().to_owned());
     let entry = NewEntry { change: new.change.clone(), head, by };
     let at = state.merge.enqueue(&queue, entry, priority).await?;
-    let record =
-        AuditRecord::new("merge.enqueue", format!("{}/{}", target(&queue), at.entry)).detail(new.change);
+    let entry = state.merge.entry(&queue, at.entry).await;
+    // It is enqueued: that is recorded even if it cannot be read now.
+    let head = entry.as_ref().map(|entry| format!(" at {}", entry.entry.pull_request.head));
+    let detail = new.change + &head.unwrap_or_default();
+    let record = AuditRecord::new("merge.enqueue", format!("{}/{}", target(&queue), at.entry)).detail(detail);
     state.audit.write(&caller, &namespace, record).await;
-    let entry = state.merge.entry(&queue, at.entry).await?;
-    Ok((StatusCode::CREATED, Json(convert::entry(&queue, &namespace, &entry))))
+    Ok((StatusCode::CREATED, Json(convert::entry(&queue, &namespace, &entry?))))
 }
 
 /// Remove an entry.

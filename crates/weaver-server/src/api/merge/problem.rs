@@ -58,7 +58,7 @@ fn refused(error: &MergeError) -> Problem {
             ("pull_request_closed", "push the branch, or reopen the pull request")
         }
         MergeError::PullRequestDraft(_) => ("pull_request_draft", "mark it ready for review"),
-        MergeError::PullRequestConflicted(_) => {
+        MergeError::PullRequestConflicted { .. } => {
             ("pull_request_conflicted", "merge the base into it, or rebase it, and push")
         }
         MergeError::InvalidBaseBranch { .. } => ("invalid_base_branch", "correct the base branch"),

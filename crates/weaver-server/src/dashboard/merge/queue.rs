@@ -116,7 +116,7 @@ fn queued(view: &View, entries: &[MergeEntry], may: bool) -> Markup {
                         @if let Some(fault) = &entry.fault { br; span.soft { (plain(&sentence(&fault.message))) " Next retry " (when(fault.retry_at, view.now)) "." } }
                     }
                     td.fit { (status(entry.status)) }
-                    td.fit { (short(&entry.head)) }
+                    td.fit { (pinned(entry)) }
                     td.fit { (since(view, entry)) }
                     td.fit { @match entry.candidate.as_ref().and_then(|candidate| candidate.commit.as_deref()) { Some(commit) => (short(commit)), None => span.soft { "–" } } }
                     td { (checks(entry)) }
@@ -128,18 +128,24 @@ fn queued(view: &View, entries: &[MergeEntry], may: bool) -> Markup {
     }
 }
 
+/// The commit, and who enqueued it.
+fn pinned(entry: &MergeEntry) -> Markup {
+    html! { (short(&entry.head)) @if let Some(by) = &entry.enqueued_by { br; span.soft { "by " (plain(by)) } } }
+}
+
 fn history(view: &View, entries: &[MergeEntry]) -> Markup {
     html! {
         div.wide { table {
             caption { "Newest first." }
             thead { tr {
-                th.n.fit scope="col" { "Entry" } th scope="col" { "Change" } th.fit scope="col" { "Status" } th scope="col" { "Reason" } th scope="col" { "Checks" }
+                th.n.fit scope="col" { "Entry" } th scope="col" { "Change" } th.fit scope="col" { "Head" } th.fit scope="col" { "Status" } th scope="col" { "Reason" } th scope="col" { "Checks" }
                 th.fit scope="col" { "Landed commit" } th.fit scope="col" { "Completed" }
             } }
             tbody { @for entry in entries {
                 tr data-key=(format!("history-{}", entry.entry)) {
                     td.n.fit { (entry.entry) }
                     td.name { a href=(entry_link(view, &entry.queue, entry.entry)) { (plain(&entry.change)) } }
+                    td.fit { (pinned(entry)) }
                     td.fit { (status(entry.status)) }
                     td.when { @match &entry.reason { Some(cause) => (reason(cause)), None => span.soft { "–" } } }
                     td { (checks(entry)) }

@@ -28,12 +28,13 @@ pub(super) async fn list(access: &Access<'_>, queue: &str, args: &CertificatesAr
         if certificates.items.is_empty() {
             return format!("No landings in the last {} entries of {queue}.\n", args.limit);
         }
-        let mut table = Table::new(["ENTRY", "CHANGE", "COMMIT", "TREE", "CHECKS", "LANDED"]);
+        let mut table = Table::new(["ENTRY", "CHANGE", "HEAD", "COMMIT", "TREE", "CHECKS", "LANDED"]);
         for landed in &certificates.items {
             let checks: Vec<&str> = landed.checks.iter().map(|check| check.name.as_str()).collect();
             table.row([
                 landed.entry.to_string(),
                 landed.change.clone(),
+                short(&landed.head),
                 short(&landed.commit),
                 short(&landed.tree),
                 checks.join(", "),
