@@ -47,7 +47,7 @@ fn changes_that_cannot_be_checked_out_are_ejected_with_the_reason_and_the_next_o
     for name in ["dotgit", "long", "gone", "one"] {
         server.run(&place, &format!("merge enqueue --head {name}")).succeeded();
     }
-    server.run(&place, "merge wait").succeeded();
+    server.run(&place, "merge wait --timeout 2m").succeeded();
     let status = server.run(&place, "merge status --output json").json();
     for (name, said) in [("dotgit", ".git/config"), ("long", "File name too long"), ("gone", "abababab")] {
         let reason = &left(&status, name)["reason"];

@@ -122,7 +122,7 @@ fn prompts_that_boto3_writes_run_one_at_a_time_in_order_of_creation_within_a_ses
     // Two runners with a project each: only the session stands between their agents. An agent that finds
     // another one at work says so.
     let agent = "mkdir $1/busy || echo twice >> $1/order
-cat >> $1/order; echo \" $WEAVER_TASK_ID\" >> $1/order; sleep 0.2; rmdir $1/busy";
+cat >> $1/order; echo \" $WEAVER_TASK_ID\" >> $1/order; sleep 0.7; rmdir $1/busy";
     for name in ["second", "shared"] {
         std::fs::create_dir(seeds.place.path(name)).expect("a test can make directories");
     }
