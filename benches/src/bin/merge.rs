@@ -76,7 +76,7 @@ fn full_queue() -> (MergeQueue, Observations) {
             base_branch: "main".into(),
             is_open: true,
             is_draft: false,
-            is_conflicted: false,
+            conflict: None,
             has_trigger: true,
         };
         let entry = queue.enqueue(&change, 5, Timestamp::MIN).expect("there is room");

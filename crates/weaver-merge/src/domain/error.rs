@@ -33,7 +33,10 @@ pub enum MergeError {
     #[error("`{0}` is a draft; mark it ready for review first")]
     PullRequestDraft(String),
     /// The change cannot be merged.
-    #[error("`{pull_request}` conflicts with its base{}; merge the base into it, or rebase it, and push", .conflict.describe())]
+    #[error(
+        "`{pull_request}` conflicts with its base{}; merge the base into it, or rebase it, and push",
+        .conflict.describe()
+    )]
     PullRequestConflicted {
         /// Id of the change.
         pull_request: String,

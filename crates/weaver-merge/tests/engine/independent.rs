@@ -141,7 +141,7 @@ async fn a_change_is_enqueued_even_while_git_blocks_in_as_many_repositories_as_m
     let _working = site.working();
     site.enqueue(0).await;
     gate.entered().await;
-    // It would wait here for ever: nothing releases the first repository before it is answered.
+    // It would wait here until the test is ended: nothing releases the first repository before it is answered.
     site.enqueue(1).await;
     let (queue, _) = &site.repos[1];
     assert_eq!(site.engine.get(queue).await.unwrap().queue.entries.len(), 1, "it waits for its turn");

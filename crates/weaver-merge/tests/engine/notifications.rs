@@ -56,7 +56,8 @@ async fn events_report_enqueued_landed_and_removed_entries() {
 
 #[test]
 fn an_event_of_an_older_version_is_read_without_its_head() {
-    let text = r#"{"queue":"demo:main","key":"k","event":"queue_entry_added","entry":1,"pull_request":"a","position":1}"#;
+    let text = r#"{"queue": "demo:main", "key": "k", "event": "queue_entry_added", "entry": 1,
+        "pull_request": "a", "position": 1}"#;
     let event: JournalEvent = serde_json::from_str(text).unwrap();
     assert_eq!(
         serde_json::to_value(&event).unwrap(),

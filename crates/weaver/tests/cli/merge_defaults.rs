@@ -19,7 +19,8 @@ fn checks(place: &Place, checks: &[(&str, &str)]) {
     place.write("work/.weaver/merge.toml", &tables.collect::<String>());
     sh(
         place,
-        "git -C work switch -q main && git -C work commit -q -a -m checks && git -C work push -q ../project.git main",
+        "git -C work switch -q main && git -C work commit -q -a -m checks && \
+         git -C work push -q ../project.git main",
     );
 }
 
@@ -36,7 +37,8 @@ fn changes_that_cannot_be_checked_out_are_ejected_with_the_reason_and_the_next_o
     repository(&place, &["one"]);
     // Trees that `git mktree` makes and no file system takes, and one without a blob.
     let strange = "cd project.git && blob=$(echo x | git hash-object -w --stdin) && \
-        inner=$(printf '100644 blob %s\\tconfig\\n' $blob | git mktree) && long=$(printf 'n%.0s' $(seq 300)) && \
+        inner=$(printf '100644 blob %s\\tconfig\\n' $blob | git mktree) && \
+        long=$(printf 'n%.0s' $(seq 300)) && \
         push() { tree=$( (git ls-tree main; printf \"$2\\n\" $3) | git mktree --missing) && \
         git update-ref refs/heads/$1 $(git commit-tree $tree -p main -m $1); } && \
         push dotgit '040000 tree %s\\t.git' $inner && push long \"100644 blob %s\\t$long\" $blob && \
@@ -65,7 +67,8 @@ fn a_paused_queue_shows_the_runs_their_tasks_and_their_logs() {
     checks(&place, &[("unit", "echo looking at $WEAVER_COMMIT; test ! -e broken")]);
     sh(
         &place,
-        "touch work/broken && git -C work add broken && git -C work commit -q -m broken && git -C work push -q ../project.git main",
+        "touch work/broken && git -C work add broken && git -C work commit -q -m broken && \
+         git -C work push -q ../project.git main",
     );
     let server = Server::start(&place, "serve");
     server.run(&place, "merge add-repo project.git").succeeded();
