@@ -146,13 +146,11 @@ async fn whoever_ends_the_same_task_waits_and_then_finds_it_completed_or_running
             let mut transaction = connection.begin().await.expect("the server answers");
             let completed = harness.store.complete_in(&mut transaction, &leased[0].lease, None).await;
             completed.expect("it holds the lease");
-            for late in [
-                expiry(&leased[0]),
-                end(&leased[0], Outcome::failed("x")),
-                end(&leased[0], Outcome::fatal("x")),
-                end(&leased[0], Outcome::DONE),
-            ] {
-                let refused = harness.store.commit(vec![late], None).await;
+            let outcomes = [Outcome::failed("x"), Outcome::fatal("x"), Outcome::DONE];
+            let late =
+                outcomes.map(|outcome| end(&leased[0], outcome)).into_iter().chain([expiry(&leased[0])]);
+            let late = late.map(|late| harness.store.commit(vec![late], None));
+            for refused in futures_util::future::join_all(late).await {
                 let Err(Error::Unavailable { reason }) = refused else { panic!("{refused:?}") };
                 assert!(reason.contains("another transaction has locked the task"), "{reason}");
             }
