@@ -201,12 +201,14 @@ async fn a_completion_that_comes_while_its_task_is_taken_away_waits_and_is_stale
     let pid: i32 =
         sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await.expect("a number");
     let mut completing = connection.begin().await.expect("the server answers");
-    let complete = harness.store.complete_in(&mut completing, lease, None);
-    let take = async {
-        until_blocked(&harness, pid).await;
-        taking.commit().await.expect("it commits");
-    };
-    let (completed, ()) = tokio::join!(complete, take);
+    let mut complete = Box::pin(harness.store.complete_in(&mut completing, lease, None));
+    tokio::select! {
+        completed = &mut complete => panic!("it does not wait: {completed:?}"),
+        () = until_blocked(&harness, pid) => {}
+    }
+    taking.commit().await.expect("it commits");
+    let completed = complete.as_mut().await;
+    drop(complete);
     assert!(matches!(completed, Err(Error::Stale { .. })), "{completed:?}");
     completing.rollback().await.expect("it ends");
     assert_eq!(harness.states(&leased[..1]).await, [TaskState::RetryScheduled]);
