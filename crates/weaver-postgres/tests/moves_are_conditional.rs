@@ -125,6 +125,33 @@ async fn a_renewal_or_completion_with_another_version_token_epoch_or_namespace_c
     place.schema.drop(&place.direct).await;
 }
 
+/// Both tokens belong to leases, but not to these tasks.
+#[tokio::test]
+async fn two_tasks_in_one_call_with_each_others_tokens_change_nothing() {
+    let place = support::on_server().await;
+    for is_shared in [true, false] {
+        let token = if is_shared { 10 } else { 20 };
+        let one = leased(&place, is_shared, token).await.remove(0);
+        let two = leased(&place, is_shared, token + 1).await.remove(0);
+        let before = everything(&place).await;
+        for (mut first, mut second) in ends(&one).into_iter().zip(ends(&two)) {
+            std::mem::swap(&mut first.expected_token, &mut second.expected_token);
+            let answers = place.store.commit(vec![first.clone(), second], None).await;
+            assert_eq!(answers.expect("it answers"), [const { Committed::Stale }; 2], "{first:?}");
+        }
+        let (mut first, mut second) = (one.lease.clone(), two.lease.clone());
+        std::mem::swap(&mut first.token, &mut second.token);
+        let confirming = ContinuationChange::Confirming { within: Duration::from_secs(50) };
+        for continuation in [None, Some(confirming)] {
+            let renewal = |lease: &Lease| Renewal { continuation, ..Renewal::of(lease.clone()) };
+            let answers = place.store.renew(vec![renewal(&first), renewal(&second)]).await;
+            assert_eq!(answers.expect("it answers"), [Renewed::Lost; 2]);
+        }
+        assert_eq!(everything(&place).await, before, "shared: {is_shared}");
+    }
+    place.schema.drop(&place.direct).await;
+}
+
 #[tokio::test]
 async fn late_and_repeated_ends_change_nothing() {
     let place = support::on_server().await;
