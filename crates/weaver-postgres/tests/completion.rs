@@ -1,5 +1,5 @@
-//! `complete_in` in a transaction that stays open: it needs no other connection, and nobody but the task itself
-//! waits for it.
+//! `complete_in` in a transaction that stays open: it needs no other connection, and no call about another
+//! task waits for it.
 
 mod support;
 
@@ -136,7 +136,7 @@ async fn a_transaction_left_open_after_complete_in_delays_no_other_end_and_no_re
 }
 
 #[tokio::test]
-async fn whoever_ends_the_same_task_waits_and_then_finds_it_completed_or_running() {
+async fn another_end_of_the_same_task_waits_and_then_finds_it_completed_or_running() {
     for commits in [true, false] {
         let harness = Harness::new("&lock_timeout_ms=200").await;
         let mut connection = harness.connection().await;
@@ -192,7 +192,8 @@ async fn a_completion_that_comes_while_its_task_is_taken_away_waits_and_is_stale
     let mut taking = taking.begin().await.expect("the server answers");
     let lease = &leased[0].lease;
     let retry = format!(
-        "SELECT weaver.retry('default', ARRAY[{}], ARRAY[2], ARRAY[0], ARRAY['{:032x}'::uuid], ARRAY[0], ARRAY['lost'], \
+        "SELECT weaver.retry('default', ARRAY[{}], ARRAY[2], ARRAY[0], ARRAY['{:032x}'::uuid], \
+         ARRAY[0], ARRAY['lost'], \
          ARRAY['lost'], ARRAY[0], ARRAY[NULL], 1::smallint)",
         lease.key.id, lease.token.0
     );

@@ -102,7 +102,8 @@ async fn weavers_functions_write_whatever_the_search_path_of_the_session_is() {
             .await
             .expect("it is stored");
         let cancel = format!(
-            "UPDATE weaver.job_runs SET state = 'CANCELED', cause = 'user', version = version + 1, finished_at = now(), \
+            "UPDATE weaver.job_runs SET state = 'CANCELED', cause = 'user', version = version + 1, \
+             finished_at = now(), \
              updated_at = now() WHERE id = {id}"
         );
         let done = session.execute(owner.schema.sql(&cancel)).await.expect("it is allowed");
@@ -121,11 +122,13 @@ async fn an_update_of_a_running_task_that_another_session_ends_or_renews_meanwhi
         let (id, token) = (leased[0].lease.key.id, format!("'{:032x}'::uuid", leased[0].lease.token.0));
         let first = match first {
             "retry" => format!(
-                "SELECT weaver.retry('default', ARRAY[{id}], ARRAY[2], ARRAY[0], ARRAY[{token}], ARRAY[0], ARRAY['lost'], \
+                "SELECT weaver.retry('default', ARRAY[{id}], ARRAY[2], ARRAY[0], ARRAY[{token}], \
+                 ARRAY[0], ARRAY['lost'], \
                  ARRAY['lost'], ARRAY[3600000000], ARRAY[NULL], 1::smallint)"
             ),
             "renew" => format!(
-                "SELECT weaver.renew('default', ARRAY[{id}], ARRAY[2], ARRAY[{token}], ARRAY[0], ARRAY[NULL]::real[], \
+                "SELECT weaver.renew('default', ARRAY[{id}], ARRAY[2], ARRAY[{token}], ARRAY[0], \
+                 ARRAY[NULL]::real[], \
                  ARRAY[NULL], ARRAY[NULL]::bigint[], ARRAY[false])"
             ),
             _ => format!("SELECT weaver.complete('default', {id}, 2, 0, {token}, NULL, 1::smallint)"),
@@ -135,7 +138,8 @@ async fn an_update_of_a_running_task_that_another_session_ends_or_renews_meanwhi
         let mut transaction = one.begin().await.expect("the server answers");
         transaction.execute(owner.schema.sql(&first)).await.expect("it is written");
         let cancel = owner.schema.sql(&format!(
-            "UPDATE weaver.job_runs SET state = 'CANCELED', cause = 'user', version = version + 1, finished_at = now(), \
+            "UPDATE weaver.job_runs SET state = 'CANCELED', cause = 'user', version = version + 1, \
+             finished_at = now(), \
              updated_at = now(), lease_token = NULL, lease_expires_at = NULL, lease_ttl_us = NULL \
              WHERE id = {id} AND version = 2 AND state = 'RUNNING'"
         ));

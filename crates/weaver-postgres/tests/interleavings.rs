@@ -1,7 +1,7 @@
-//! One session moves a member of a shared lease in a transaction that is still open when another session moves
-//! the same member, or another one of the same lease. Every pair of moves, whichever comes first, whether the
-//! first commits or is rolled back: each task is then in exactly one place, has ended at most once, and left its
-//! lease at most once.
+//! One session moves a member of a shared lease in a transaction that is still open when another session
+//! moves the same member, or another one of the same lease. Every pair of moves, whichever comes first,
+//! whether the first commits or is rolled back: each task is then in exactly one place, has ended at most once,
+//! and left its lease at most once.
 
 mod support;
 
@@ -84,19 +84,23 @@ fn in_sql(made: Move, lease: &Lease) -> String {
     };
     let retry = |renewals: &str, why: &str| {
         format!(
-            "SELECT weaver.retry({held}, ARRAY[0], ARRAY[{token}], ARRAY[{renewals}]::bigint[], ARRAY['{why}'], \
+            "SELECT weaver.retry({held}, ARRAY[0], ARRAY[{token}], ARRAY[{renewals}]::bigint[], \
+             ARRAY['{why}'], \
              ARRAY['{why}'], ARRAY[0], ARRAY['x'], 1::smallint)"
         )
     };
     match made {
         Move::End => format!(
-            "SELECT weaver.finish({held}, ARRAY[0], ARRAY[{token}], NULL, NULL, NULL, NULL, NULL, NULL, 1::smallint)"
+            "SELECT weaver.finish({held}, ARRAY[0], ARRAY[{token}], NULL, NULL, NULL, NULL, NULL, NULL, \
+             1::smallint)"
         ),
         Move::Retry => retry("NULL", "failed"),
         Move::Reclaim => retry("0", "lost"),
         Move::Cancel => format!(
-            "UPDATE weaver.job_runs SET state = 'CANCELED', cause = 'user', version = version + 1, finished_at = now(), \
-             updated_at = now(), lease_token = NULL, lease_expires_at = NULL, lease_ttl_us = NULL WHERE id = {id}"
+            "UPDATE weaver.job_runs SET state = 'CANCELED', cause = 'user', version = version + 1, \
+             finished_at = now(), \
+             updated_at = now(), lease_token = NULL, lease_expires_at = NULL, \
+             lease_ttl_us = NULL WHERE id = {id}"
         ),
         Move::Renew => renew("NULL"),
         Move::Confirm => renew("50000000"),

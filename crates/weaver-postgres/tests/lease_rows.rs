@@ -1,5 +1,5 @@
-//! A lease row goes with the last of its tasks, whatever ended or removed them and whatever was written at the
-//! same time.
+//! A lease row goes with the last of its tasks, whatever ended or removed them and whatever was written at
+//! the same time.
 
 mod support;
 
@@ -58,7 +58,8 @@ async fn renewed_while_it_ends(continuation: Option<ContinuationChange>) -> Rene
     let mut connection = PgConnection::connect(place.schema.server_url()).await.expect("the server answers");
     let mut ending = connection.begin().await.expect("the server answers");
     let text = format!(
-        "SELECT weaver.finish('default', ARRAY[{}], ARRAY[2], ARRAY[0], ARRAY['{:032x}'::uuid], NULL, NULL, NULL, NULL, \
+        "SELECT weaver.finish('default', ARRAY[{}], ARRAY[2], ARRAY[0], ARRAY['{:032x}'::uuid], NULL, \
+         NULL, NULL, NULL, \
          NULL, NULL, 1::smallint)",
         leased[0].lease.key.id, leased[0].lease.token.0
     );
@@ -72,7 +73,7 @@ async fn renewed_while_it_ends(continuation: Option<ContinuationChange>) -> Rene
     let overdue = place.store.overdue(10).await.expect("the store answers");
     assert!(overdue.is_empty(), "{overdue:?}");
     place.schema.drop(&place.direct).await;
-    answers[0].clone()
+    answers[0]
 }
 
 #[tokio::test]

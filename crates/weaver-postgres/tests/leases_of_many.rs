@@ -215,7 +215,7 @@ proptest! {
             }
             for world in [&many, &one] {
                 world.place.finish(&world.keys).await;
-                prop_assert_eq!(world.place.lease_rows().await, 0, "rows of leases whose tasks have all ended");
+                prop_assert_eq!(world.place.lease_rows().await, 0, "rows of ended tasks");
                 world.place.schema.drop(&world.place.direct).await;
             }
             Ok(())

@@ -14,7 +14,8 @@ use weaver_core::ports::{Scope, Tasks};
 use weaver_core::prelude::*;
 use weaver_core::queue::Committed;
 
-const EVERYTHING: &str = "SELECT md5(concat((SELECT string_agg(l::text, '|' ORDER BY l.lease_id) FROM weaver.leases l), \
+const EVERYTHING: &str = "SELECT md5(concat((SELECT string_agg(l::text, \
+     '|' ORDER BY l.lease_id) FROM weaver.leases l), \
      (SELECT string_agg(r::text, '|' ORDER BY r.id) FROM weaver.ready r), \
      (SELECT string_agg(e::text, '|' ORDER BY e.id) FROM weaver.ended e), \
      (SELECT string_agg(p::text, '|' ORDER BY p.id) FROM weaver.progress p), \

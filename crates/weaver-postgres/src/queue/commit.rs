@@ -256,7 +256,8 @@ impl PostgresStore {
             let refused = Refused::ResultTooLarge { bytes, max_bytes: RESULT_MAX_BYTES };
             return Err(Error::Refused { key: lease.key.clone(), refused });
         }
-        // On no other connection: the pool's may all be held by transactions that are about to complete a task.
+        // On no other connection: the pool's may all be held by transactions that are about to complete a
+        // task.
         let is_completed: bool = self
             .sql
             .complete

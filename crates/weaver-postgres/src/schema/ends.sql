@@ -8,7 +8,7 @@
 -- lock (`lock_timeout`); on a timeout the caller repeats it with the unlocked tasks only.
 
 -- A transaction that completes a task (`complete`) is the caller's and may stay open. It locks no shared row but the task itself, by this
--- advisory lock; whatever takes a member out of a shared row first makes sure that nobody holds it.
+-- advisory lock; whatever takes a member out of a shared row first makes sure that no session holds it.
 CREATE FUNCTION weaver.completion(p_id bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT hashtextextended('weaver.completion', p_id)
 $$;

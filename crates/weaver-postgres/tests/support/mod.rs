@@ -146,7 +146,7 @@ impl OnServer {
         self.count("SELECT count(*) FROM weaver.misplaced(10)").await
     }
 
-    /// The lease rows of any kind, whoever they belong to.
+    /// The lease rows of any kind.
     pub(crate) async fn lease_rows(&self) -> i64 {
         self.count("SELECT count(*) FROM weaver.leases").await
     }
