@@ -132,7 +132,7 @@ statements! {
     wait_probe = "SELECT ready, ready_in_us FROM weaver.wait_probe($1, $2, $3, $4, $5, $6)";
     finish = "SELECT applied, frees FROM weaver.finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    split_off = "SELECT weaver.split_off($1, $2)";
+    complete = "SELECT weaver.complete($1, $2, $3, $4, $5, $6, $7)";
     renew = "SELECT weaver.renew($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     any_cancelled = "SELECT EXISTS (SELECT FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::uuid[]) \
         AS i (namespace, id, version, token) JOIN weaver.leases l ON l.first_id = i.id AND NOT l.is_shared \

@@ -124,6 +124,9 @@ async fn survives(mode: &'static str) {
     while let Some(ended) = tasks.join_next().await {
         ended.expect("no client panics");
     }
+    // Every row can be read, and no task is in two places.
+    let report = two.check(&|_| true, &|_, _| Ok(())).await.expect("the store answers");
+    assert!(report.is_clean(), "{report:?}");
     let enqueued: Vec<TaskKey> = acknowledged.enqueued.lock().iter().cloned().collect();
     for keys in enqueued.chunks(1000) {
         let found = one.get_tasks(keys).await.expect("the store answers");

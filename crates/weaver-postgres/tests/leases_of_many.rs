@@ -9,10 +9,10 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sqlx::Row;
-use support::Schema;
+use support::{OnServer, Schema};
 use weaver_core::lease::{ContinuationChange, Renewal};
 use weaver_core::lifecycle::{Command, OverdueReason, decide};
-use weaver_core::ports::{Store, Tasks};
+use weaver_core::ports::{PurgeRule, Store, Tasks};
 use weaver_core::prelude::*;
 use weaver_core::task::Progress;
 use weaver_postgres::PostgresStore;
@@ -32,6 +32,9 @@ enum Step {
     RunNow(u8),
     Advance(u8),
     Expire,
+    /// Retention, which removes what has ended.
+    Purge,
+    Discard(u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -44,9 +47,11 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (some.clone(), 0_u8..5).prop_map(|(set, kind)| Step::End(set, kind)),
         2 => one.clone().prop_map(Step::Cancel),
         1 => one.clone().prop_map(Step::Stopped),
-        1 => one.prop_map(Step::RunNow),
+        1 => one.clone().prop_map(Step::RunNow),
         2 => (1_u8..20).prop_map(Step::Advance),
         2 => Just(Step::Expire),
+        1 => Just(Step::Purge),
+        1 => one.prop_map(Step::Discard),
     ]
 }
 
@@ -62,7 +67,7 @@ fn outcome(kind: u8) -> Outcome {
 
 /// A store, and the last lease of each task.
 struct World {
-    place: Box<dyn TestStore>,
+    place: OnServer,
     keys: Vec<TaskKey>,
     leases: Vec<Option<Leased>>,
     /// Tasks per lease call.
@@ -72,7 +77,7 @@ struct World {
 
 impl World {
     async fn new(per_call: u32) -> Self {
-        let place = support::fresh().await;
+        let place = support::on_server().await;
         let tasks = vec![NewTask::new("t").max_attempts(3); TASKS];
         let answers = place.store().enqueue_batch(tasks).await.expect("the store answers");
         let keys: Vec<_> = answers.into_iter().map(|answer| answer.expect("stored").key).collect();
@@ -128,6 +133,18 @@ impl World {
                 String::new()
             }
             Step::Expire => self.expire().await,
+            Step::Purge => {
+                let rule =
+                    PurgeRule { namespace: None, queue: None, state: None, finished_for: Duration::ZERO };
+                format!("{:?}", store.purge_tasks(rule, 100).await)
+            }
+            Step::Discard(task) => {
+                let key = &self.keys[usize::from(task)];
+                let Some(raw) = store.raw_task(key).await.expect("the store answers") else {
+                    return String::new();
+                };
+                format!("{:?}", store.discard_task(key, &raw).await)
+            }
         }
     }
 
@@ -171,10 +188,9 @@ impl World {
     }
 
     /// The records, without the tokens of their leases.
-    async fn records(&self) -> Vec<TaskRecord> {
-        let found = self.store().get_tasks(&self.keys).await.expect("the store answers");
-        let mut records: Vec<_> = found.into_iter().map(|record| record.expect("it is there")).collect();
-        for record in &mut records {
+    async fn records(&self) -> Vec<Option<TaskRecord>> {
+        let mut records = self.store().get_tasks(&self.keys).await.expect("the store answers");
+        for record in records.iter_mut().flatten() {
             if let Some(held) = &mut record.lease {
                 held.token = LeaseToken(0);
             }
@@ -195,6 +211,12 @@ proptest! {
                 let answers = (many.take(step).await, one.take(step).await);
                 prop_assert_eq!(&answers.0, &answers.1, "step {} {:?}", at, step);
                 prop_assert_eq!(many.records().await, one.records().await, "after step {} {:?}", at, step);
+                prop_assert_eq!(many.place.misplaced().await, 0, "after step {} {:?}", at, step);
+            }
+            for world in [&many, &one] {
+                world.place.finish(&world.keys).await;
+                prop_assert_eq!(world.place.lease_rows().await, 0, "rows of ended tasks");
+                world.place.schema.drop(&world.place.direct).await;
             }
             Ok(())
         })?;

@@ -88,6 +88,36 @@ async fn many_clients_share_few_connections_and_no_statement_reaches_the_wrong_o
 }
 
 #[tokio::test]
+async fn handlers_whose_transactions_hold_every_connection_of_the_pooler_still_complete() {
+    let schema = Schema::new();
+    let pooler = Pooler::in_front_of(schema.server_url(), 2);
+    let store = open(&schema.url_through(&pooler)).await.expect("it opens");
+    store.enqueue_batch(vec![NewTask::new("t"); 2]).await.expect("it is stored");
+    let worker = WorkerId::new("w").expect("a name");
+    let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(1));
+    let leased = store.lease(LeaseRequest { max: 2, slots: 2, ..request }).await.expect("it answers");
+    let mut transactions = Vec::new();
+    for _ in &leased {
+        let mut transaction = store.pool().begin().await.expect("the server answers");
+        // From its first statement on it has a connection of the server.
+        let (_, wake) =
+            store.enqueue_in(&mut transaction, vec![NewTask::new("next")]).await.expect("it is valid");
+        transactions.push((transaction, wake));
+    }
+    for ((transaction, _), held) in transactions.iter_mut().zip(&leased) {
+        store.complete_in(transaction, &held.lease, None).await.expect("it needs no other connection");
+    }
+    for (transaction, wake) in transactions {
+        transaction.commit().await.expect("it commits");
+        wake.send();
+    }
+    let counts = store.counts(Scope::Namespace(Namespace::default())).await.expect("it answers");
+    let counted = [TaskState::Succeeded, TaskState::Queued].map(|state| counts.values.get(state));
+    assert_eq!(counted, [2, 2]);
+    schema.drop(&sqlx::PgPool::connect(schema.server_url()).await.expect("the server answers")).await;
+}
+
+#[tokio::test]
 async fn work_enqueued_through_a_pooler_wakes_another_node_at_once() {
     let schema = Schema::new();
     let pooler = Pooler::in_front_of(schema.server_url(), 2);

@@ -256,34 +256,27 @@ impl PostgresStore {
             let refused = Refused::ResultTooLarge { bytes, max_bytes: RESULT_MAX_BYTES };
             return Err(Error::Refused { key: lease.key.clone(), refused });
         }
-        // On a connection of its own, before the caller's transaction locks anything: it may stay open.
-        let id = lease.key.id.0 as i64;
-        let split_off = self.sql.split_off.query().bind(id).bind(Token(lease.token));
-        split_off.execute(&self.connections).await.map_err(StoreFault::from)?;
-        let row = self
+        // On no other connection: the pool's may all be held by transactions that are about to complete a
+        // task.
+        let is_completed: bool = self
             .sql
-            .finish
-            .query()
+            .complete
+            .scalar()
             .bind(lease.key.namespace.as_str())
-            .bind(vec![id])
-            .bind(vec![lease.version.0 as i64])
-            .bind(vec![lease.epoch.0 as i64])
-            .bind(vec![Token(lease.token)])
-            .bind(None::<Vec<Option<i64>>>)
-            .bind(None::<Vec<i16>>)
-            .bind(None::<Vec<Option<&str>>>)
-            .bind(None::<Vec<Option<&str>>>)
-            .bind(None::<Vec<Option<String>>>)
-            .bind(Some(vec![result.as_deref()]))
+            .bind(lease.key.id.0 as i64)
+            .bind(lease.version.0 as i64)
+            .bind(lease.epoch.0 as i64)
+            .bind(Token(lease.token))
+            .bind(result.as_deref())
             .bind(RUN_FORMAT)
             .fetch_one(connection)
             .await
             .map_err(StoreFault::from)?;
-        let applied: Option<Vec<i64>> = row.try_get(0).map_err(StoreFault::from)?;
-        match applied {
-            Some(applied) if !applied.is_empty() => Ok(Outcome::Committed),
-            _ => Err(Error::Stale { key: lease.key.clone() }),
+        if !is_completed {
+            return Err(Error::Stale { key: lease.key.clone() });
         }
+        self.open_leases.left(std::iter::once(lease.token));
+        Ok(Outcome::Committed)
     }
 
     /// A leader's transitions, in one transaction that holds its document (the epoch) `FOR SHARE`.

@@ -103,7 +103,14 @@ DECLARE
         FOR UPDATE SKIP LOCKED);
 BEGIN
     -- A new statement: it sees every end that was committed before the rows were locked.
-    DELETE FROM weaver.leases l WHERE l.lease_id = ANY (v_ids) AND CASE
+    PERFORM weaver.drop_empty(v_ids);
+END
+$$;
+
+-- Deletes those of these shared rows, which the caller has locked, whose members have all left.
+CREATE FUNCTION weaver.drop_empty(p_lease_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM weaver.leases l WHERE l.lease_id = ANY (p_lease_ids) AND CASE
         -- Members without gaps are counted by one scan of their range, a tenth of the look-ups one by one.
         WHEN l.gone = '{}' AND l.last_id - l.first_id = cardinality(l.ids) - 1
             AND cardinality(l.ids) = (SELECT count(*) FROM weaver.ended e WHERE e.id BETWEEN l.first_id AND l.last_id) THEN true

@@ -7,6 +7,33 @@
 -- primary key of `ended`. Whatever moves a member back to `ready` or to another row locks it FOR UPDATE. A call waits one second for a
 -- lock (`lock_timeout`); on a timeout the caller repeats it with the unlocked tasks only.
 
+-- A transaction that completes a task (`complete`) is the caller's and may stay open. It locks no shared row but the task itself, by this
+-- advisory lock; whatever takes a member out of a shared row first makes sure that no session holds it.
+CREATE FUNCTION weaver.completion(p_id bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT hashtextextended('weaver.completion', p_id)
+$$;
+
+-- Whether an open transaction of another session completes this task. The lock it tries is released in the same expression, so that no
+-- cancelled statement keeps it; it is shared, so that tests do not meet each other.
+CREATE FUNCTION weaver.is_being_completed(p_id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_key bigint := weaver.completion(p_id);
+BEGIN
+    RETURN NOT CASE WHEN pg_try_advisory_lock_shared(v_key) THEN pg_advisory_unlock_shared(v_key) ELSE false END;
+END
+$$;
+
+-- Waits for open transactions that complete one of these tasks. To be called before any row is locked.
+CREATE FUNCTION weaver.await_completions(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_id bigint;
+BEGIN
+    FOR v_id IN SELECT DISTINCT i.id FROM unnest(p_ids) AS i (id) WHERE weaver.is_being_completed(i.id) ORDER BY 1 LOOP
+        PERFORM pg_advisory_xact_lock_shared(weaver.completion(v_id));
+    END LOOP;
+END
+$$;
+
 -- Locks the lease rows of these tasks, in one order; returns their ids. `is_shared::integer` instead of `is_shared`: otherwise the planner
 -- may read all shared rows by the partial index on their ranges, deleted ones included, instead of those with the token.
 CREATE FUNCTION weaver.lock_leases(p_ids bigint[], p_tokens uuid[], p_exclusive boolean, OUT lease_ids bigint[],
@@ -19,11 +46,15 @@ BEGIN
         AND l.first_id = ANY (p_ids) ORDER BY l.lease_id FOR UPDATE);
     singles := cardinality(lease_ids);
     IF singles = cardinality(p_ids) THEN
-        -- Not the shared row they were split from: a transaction that completes a task may stay open.
+        -- Not the shared row they were split from.
         RETURN;
     ELSIF p_exclusive THEN
         v_shared := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND l.is_shared::integer = 1
             ORDER BY l.lease_id FOR UPDATE);
+        -- Checked under the lock: from now on a completion waits for this transaction.
+        IF v_shared <> '{}' AND EXISTS (SELECT FROM unnest(p_ids) AS i (id) WHERE weaver.is_being_completed(i.id)) THEN
+            RAISE EXCEPTION 'an open transaction completes one of the tasks' USING ERRCODE = '55P03';
+        END IF;
     ELSE
         v_shared := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND l.is_shared::integer = 1
             ORDER BY l.lease_id FOR KEY SHARE);
@@ -37,7 +68,8 @@ CREATE FUNCTION weaver.unlocked(p_ids bigint[], p_tokens uuid[]) RETURNS SETOF b
 BEGIN
     RETURN QUERY SELECT l.first_id FROM weaver.leases l WHERE l.first_id = ANY (p_ids) AND NOT l.is_shared FOR UPDATE SKIP LOCKED;
     RETURN QUERY SELECT m.id FROM (SELECT l.ids, l.gone FROM weaver.leases l WHERE l.token = ANY (p_tokens) AND l.is_shared::integer = 1
-        FOR UPDATE SKIP LOCKED) l CROSS JOIN LATERAL unnest(l.ids) AS m (id) WHERE m.id = ANY (p_ids) AND m.id <> ALL (l.gone);
+        FOR UPDATE SKIP LOCKED) l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+    WHERE m.id = ANY (p_ids) AND m.id <> ALL (l.gone) AND NOT weaver.is_being_completed(m.id);
 END
 $$;
 
@@ -54,6 +86,9 @@ DECLARE
     v_is_single boolean := false;
 BEGIN
     applied := '{}';
+    IF p_renewals IS NOT NULL THEN
+        PERFORM weaver.await_completions(p_ids);
+    END IF;
     -- Once, unless a renewal moved members to another row after this call locked theirs: that row is then new.
     LOOP
         SELECT * INTO v_held FROM weaver.lock_leases(p_ids, p_tokens, p_renewals IS NOT NULL);
@@ -126,6 +161,45 @@ BEGIN
 END
 $$;
 
+-- Completes a task in the caller's transaction, which may stay open: it delays neither the other members of a shared row nor renewals.
+CREATE FUNCTION weaver.complete(p_namespace text, p_id bigint, p_version bigint, p_epoch bigint, p_token uuid, p_result bytea,
+    p_format smallint) RETURNS boolean LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+DECLARE
+    v_held bigint[];
+BEGIN
+    -- Once, unless the task moves to another row meanwhile.
+    FOR v_round IN 1 .. 3 LOOP
+        v_held := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.first_id = p_id AND NOT l.is_shared AND l.token = p_token
+            FOR UPDATE);
+        IF v_held = '{}' THEN
+            PERFORM pg_advisory_xact_lock(weaver.completion(p_id));
+            PERFORM weaver.await_moves(p_token);
+            v_held := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = p_token AND l.is_shared::integer = 1
+                AND p_id = ANY (l.ids) AND p_id <> ALL (l.gone));
+        END IF;
+        IF weaver.end_held(p_namespace, v_held, ARRAY[p_id], ARRAY[p_version], ARRAY[p_epoch], ARRAY[p_token], NULL, NULL, NULL,
+                NULL, NULL, ARRAY[p_result], p_format, NULL) IS NOT NULL THEN
+            DELETE FROM weaver.leases l WHERE l.first_id = p_id AND NOT l.is_shared AND l.token = p_token;
+            RETURN true;
+        END IF;
+    END LOOP;
+    RETURN false;
+EXCEPTION WHEN unique_violation THEN
+    -- It has ended already.
+    RETURN false;
+END
+$$;
+
+-- Waits until no transaction moves members of these shared rows. The locks are returned at once, by the rollback of the block.
+CREATE FUNCTION weaver.await_moves(p_token uuid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM weaver.leases l WHERE l.token = p_token AND l.is_shared::integer = 1 ORDER BY l.lease_id FOR KEY SHARE;
+    RAISE EXCEPTION 'unlock' USING ERRCODE = 'WV001';
+EXCEPTION WHEN SQLSTATE 'WV001' THEN
+    NULL;
+END
+$$;
+
 -- Attempts that do not end their task: failed, timed out, lost by lease expiry, released, snoozed. It waits again.
 CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[], p_tokens uuid[],
     p_renewals bigint[], p_causes text[], p_outcomes text[], p_delays_us bigint[], p_errors text[], p_format smallint)
@@ -135,6 +209,7 @@ DECLARE
     v_seen bigint[] := '{}';
     v_applied bigint[] := '{}';
 BEGIN
+    PERFORM weaver.await_completions(p_ids);
     -- As in `finish`.
     LOOP
         v_held := ARRAY(SELECT l.id FROM unnest((weaver.lock_leases(p_ids, p_tokens, true)).lease_ids) AS l (id)

@@ -46,6 +46,10 @@ pub(super) fn guards_sql() -> String {
     for trigger in triggers_of(&text, "weaver") {
         let _ = write!(text, "\n{};", trigger.enable); // Writing to a text cannot fail.
     }
+    // The call stack then names them with their schema, also in sessions that have it in their search path.
+    for name in WRITERS.iter().chain(&VIEW_WRITERS) {
+        let _ = write!(text, "\nALTER FUNCTION weaver.{name} SET search_path = pg_catalog, pg_temp;");
+    }
     text
 }
 
@@ -61,12 +65,13 @@ const PHYSICAL: [(&str, &str, &str); 7] = [
 ];
 
 /// The functions that write the physical tables.
-const WRITERS: [&str; 20] = [
+const WRITERS: [&str; 21] = [
     "enqueue_uniform",
     "enqueue_many",
     "start",
-    "drop_leases",
+    "drop_empty",
     "finish",
+    "complete",
     "end_held",
     "retry",
     "retry_held",

@@ -22,15 +22,17 @@ END
 $$;
 
 -- Refuses a statement that none of Weaver's functions runs. The first line of the context is this function; the statement of a function
--- is followed by the function's own line. Once per statement, whatever its number of rows.
+-- is followed by the function's own line. Once per statement, whatever its number of rows. A name without a schema is never one of
+-- Weaver's: these functions have a search path of their own, so that theirs is always written.
 CREATE FUNCTION weaver.guard_write() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     v_context text;
     v_caller text;
+    v_schema text := quote_ident(TG_TABLE_SCHEMA) || '.';
 BEGIN
     GET DIAGNOSTICS v_context = PG_CONTEXT;
-    v_caller := split_part(v_context, E'"\nPL/pgSQL function ', 2);
-    IF v_caller LIKE 'weaver.%' OR split_part(v_caller, '(', 1) = ANY ({writers}) THEN
+    v_caller := split_part(split_part(v_context, E'"\nPL/pgSQL function ', 2), '(', 1);
+    IF starts_with(v_caller, v_schema) AND substr(v_caller, length(v_schema) + 1) = ANY ({writers}) THEN
         RETURN NULL;
     END IF;
     RAISE EXCEPTION '% of % is refused: only the functions of Weaver write this table', TG_OP, TG_TABLE_NAME

@@ -1,16 +1,31 @@
 -- Transitions of single tasks: locked, decided in Rust, then written.
 
+-- Locks the shared rows that have one of these members.
+CREATE FUNCTION weaver.lock_shared(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_range int8range := (SELECT int8range(min(i.id), max(i.id), '[]') FROM unnest(p_ids) AS i (id));
+BEGIN
+    RETURN ARRAY(SELECT l.lease_id FROM weaver.leases l
+        WHERE l.is_shared AND int8range(l.first_id, l.last_id, '[]') && v_range AND l.ids && p_ids ORDER BY l.lease_id FOR UPDATE);
+END
+$$;
+
 -- Locks these tasks wherever they are, until the end of the transaction, in one order. A task that moves meanwhile is found in the
 -- second round; one that moves again is not locked, and the conditional write refuses it.
 CREATE FUNCTION weaver.lock_tasks(p_ids bigint[]) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    v_id bigint;
 BEGIN
     FOR v_round IN 1 .. 2 LOOP
         PERFORM FROM weaver.ready r WHERE r.id = ANY (p_ids) ORDER BY r.id FOR UPDATE;
         PERFORM FROM weaver.leases l WHERE l.first_id = ANY (p_ids) AND NOT l.is_shared ORDER BY l.lease_id FOR UPDATE;
-        PERFORM FROM weaver.leases l
-        WHERE l.lease_id = ANY (ARRAY(SELECT k.lease_id FROM unnest(p_ids) AS i (id)
-            JOIN weaver.leases k ON k.is_shared AND int8range(k.first_id, k.last_id, '[]') @> i.id AND i.id = ANY (k.ids)))
-        ORDER BY l.lease_id FOR UPDATE;
+        -- A member that an open transaction completes is waited for before its row is locked.
+        FOR v_id IN SELECT DISTINCT i.id FROM unnest(p_ids) AS i (id)
+            JOIN weaver.leases k ON k.is_shared AND int8range(k.first_id, k.last_id, '[]') @> i.id AND i.id = ANY (k.ids) ORDER BY 1
+        LOOP
+            PERFORM pg_advisory_xact_lock_shared(weaver.completion(v_id));
+        END LOOP;
+        PERFORM weaver.lock_shared(p_ids);
     END LOOP;
 END
 $$;

@@ -1,6 +1,7 @@
 -- Renewals, and rows of their own for members of shared rows.
 
--- Moves members of a shared row to rows of their own, with the same lease. The caller has locked the row.
+-- Moves members of a shared row to rows of their own, with the same lease. The caller has locked the row FOR UPDATE: an end that is being
+-- written would leave its task's new row behind.
 CREATE FUNCTION weaver.split(p_lease_id bigint, p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     v_new bigint[];
@@ -14,7 +15,7 @@ BEGIN
             l.namespace, l.queue, l.worker, l.serial_key, l.last_error, ARRAY[m.id]
         FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
         WHERE l.lease_id = p_lease_id AND l.is_shared AND m.id = ANY (p_ids) AND m.id <> ALL (l.gone)
-            AND NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id)
+            AND NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id) AND NOT weaver.is_being_completed(m.id)
         RETURNING lease_id, first_id
     )
     SELECT array_agg(s.lease_id), array_agg(s.first_id) INTO v_new, p_ids FROM split s;
@@ -23,7 +24,7 @@ BEGIN
 END
 $$;
 
--- Gives a task that a worker holds a row of its own, before a transaction of unknown length ends it: locks on a shared row are short.
+-- Gives a task that a worker holds a row of its own.
 CREATE FUNCTION weaver.split_off(p_id bigint, p_token uuid) RETURNS void LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
     v_lease_id bigint;
@@ -37,7 +38,8 @@ END
 $$;
 
 -- Renews some members of a shared row that the caller has locked. The row is renewed if all members that have not left are among them;
--- otherwise these move to a row of their own, so that the others' lease expires in time.
+-- otherwise these move to a row of their own, so that the others' lease expires in time. That row is shared even if it has one member: an
+-- end that is being written meanwhile does not delete it, but `drop_leases` does.
 CREATE FUNCTION weaver.renew_members(p_lease_id bigint, p_ids bigint[], p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -57,8 +59,7 @@ BEGIN
         attempt, executions, renewals, failures, losses, format, state, is_shared, namespace, queue, worker, ids)
     SELECT (SELECT min(a.id) FROM unnest(v_asked) AS a (id)), (SELECT max(a.id) FROM unnest(v_asked) AS a (id)), l.token,
         l.started_at, weaver.later(p_now, l.ttl_us), l.ttl_us, l.epoch, l.ready_at, l.first_started_at, l.version, l.attempt,
-        l.executions, l.renewals + 1, l.failures, l.losses, l.format, l.state, cardinality(v_asked) > 1, l.namespace, l.queue,
-        l.worker, v_asked
+        l.executions, l.renewals + 1, l.failures, l.losses, l.format, l.state, true, l.namespace, l.queue, l.worker, v_asked
     FROM weaver.leases l WHERE l.lease_id = p_lease_id;
     PERFORM weaver.leave(ARRAY[p_lease_id], v_asked);
     RETURN v_asked;
@@ -117,7 +118,10 @@ BEGIN
         GROUP BY l.lease_id ORDER BY l.lease_id
     LOOP
         IF v_shared.special IS NOT NULL THEN
-            v_locked := v_locked || weaver.split(v_shared.lease_id, v_shared.special);
+            PERFORM FROM weaver.leases l WHERE l.lease_id = v_shared.lease_id FOR UPDATE SKIP LOCKED;
+            IF FOUND THEN
+                v_locked := v_locked || weaver.split(v_shared.lease_id, v_shared.special);
+            END IF;
         END IF;
         IF v_shared.plain IS NOT NULL THEN
             v_applied := v_applied || weaver.renew_members(v_shared.lease_id, v_shared.plain, v_now);

@@ -63,10 +63,16 @@ END
 $$;
 
 -- Deletes tasks with their attempts, labels, progress and logs; returns the log files to be removed. Unique keys stay (G8).
+-- Ended members leave their shared row first: without their ends they would count as running.
 CREATE FUNCTION weaver.remove_tasks(p_ids bigint[]) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
+    v_shared bigint[] := weaver.lock_shared(p_ids);
     v_log_refs text[];
 BEGIN
+    IF v_shared <> '{}' THEN
+        PERFORM weaver.leave(v_shared, p_ids);
+        PERFORM weaver.drop_empty(v_shared);
+    END IF;
     DELETE FROM weaver.ended e WHERE e.id = ANY (p_ids);
     DELETE FROM weaver.progress p WHERE p.id = ANY (p_ids);
     DELETE FROM weaver.closed_attempts c WHERE c.run_id = ANY (p_ids);

@@ -16,8 +16,10 @@ use sqlx::{AssertSqlSafe, Executor};
 use weaver_core::clock::{Clock, ManualClock};
 use weaver_core::id::TaskKey;
 use weaver_core::ports::Store;
+use weaver_core::queue::QueueExt;
 use weaver_core::time::Timestamp;
 use weaver_postgres::{PostgresOptions, PostgresStore};
+use weaver_runtime::{LocalSource, WorkSource};
 use weaver_testkit::harness::{CorruptedRecord, Corruption, TestStore};
 use weaver_testkit::services::pooler::Pooler;
 use weaver_testkit::services::postgres::Shared;
@@ -84,6 +86,11 @@ impl Schema {
 
 /// A new store on the shared server whose time moves only by `advance`.
 pub(crate) async fn fresh() -> Box<dyn TestStore> {
+    Box::new(on_server().await)
+}
+
+/// The same, for tests that also look into the tables.
+pub(crate) async fn on_server() -> OnServer {
     let schema = Schema::new();
     let clock = ManualClock::default();
     let pooler = std::env::var_os(POOLER_VARIABLE).map(|_| Pooler::in_front_of(schema.server_url(), 10));
@@ -98,19 +105,51 @@ pub(crate) async fn fresh() -> Box<dyn TestStore> {
     schema.stop_clock(&direct, clock.now()).await;
     let start = clock.now();
     let store = Arc::new(store);
-    Box::new(OnServer { store, clock, start, elapsed: Mutex::default(), schema, direct, _pooler: pooler })
+    OnServer { store, clock, start, elapsed: Mutex::default(), schema, direct, _pooler: pooler }
 }
 
-struct OnServer {
-    store: Arc<PostgresStore>,
+pub(crate) struct OnServer {
+    pub(crate) store: Arc<PostgresStore>,
     clock: ManualClock,
     start: Timestamp,
     /// In nanoseconds, as the clock's: two halves of a microsecond add up to one.
     elapsed: Mutex<Duration>,
-    schema: Schema,
+    pub(crate) schema: Schema,
     /// A direct connection, to advance the server's clock.
-    direct: PgPool,
+    pub(crate) direct: PgPool,
     _pooler: Option<Pooler>,
+}
+
+impl OnServer {
+    /// The number that a query selects.
+    pub(crate) async fn count(&self, text: &str) -> i64 {
+        let query = sqlx::query_scalar(self.schema.sql(text));
+        query.fetch_one(&self.direct).await.expect("the server answers")
+    }
+
+    /// Ends what is left of these tasks, and has maintenance run after every lease has expired.
+    pub(crate) async fn finish(&self, keys: &[TaskKey]) {
+        for key in keys {
+            // It may have ended, or have been removed.
+            drop(self.store.cancel(key).await);
+        }
+        self.advance(Duration::from_secs(3600)).await;
+        let source = LocalSource::new(self.store.clone());
+        for _ in 0..2 {
+            source.maintain().await.expect("the store answers");
+            self.advance(Duration::from_secs(60)).await;
+        }
+    }
+
+    /// The tasks that are in two places, or in one without a spec.
+    pub(crate) async fn misplaced(&self) -> i64 {
+        self.count("SELECT count(*) FROM weaver.misplaced(10)").await
+    }
+
+    /// The lease rows of any kind.
+    pub(crate) async fn lease_rows(&self) -> i64 {
+        self.count("SELECT count(*) FROM weaver.leases").await
+    }
 }
 
 #[async_trait]

@@ -70,6 +70,31 @@ impl SchemaOwner {
         leased.expect("the store answers").remove(0)
     }
 
+    /// A shared lease of this many new tasks.
+    pub(crate) async fn lease_of_many(&self, count: usize) -> Vec<Leased> {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1_000_000);
+        let queue = QueueName::new("many").expect("a name");
+        let tasks = vec![NewTask::new("t").queue("many"); count];
+        self.store.enqueue_batch(tasks).await.expect("the store answers");
+        let token = LeaseToken(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into());
+        let worker = WorkerId::new("w").expect("a name");
+        let request = LeaseRequest::new(Namespace::default(), queue, worker, token);
+        let (max, slots) = (count as u32, count as u32);
+        self.store.lease(LeaseRequest { max, slots, ..request }).await.expect("the store answers")
+    }
+
+    /// Until the session with this process id waits for a lock.
+    pub(crate) async fn until_blocked(&self, pid: i32) {
+        let text = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'";
+        loop {
+            let blocked = sqlx::query_scalar(text).bind(pid).fetch_one(self.store.pool()).await;
+            let blocked: i64 = blocked.expect("the server answers");
+            if blocked > 0 {
+                return;
+            }
+        }
+    }
+
     pub(crate) async fn end(&self, leased: &Leased, outcome: Outcome) {
         let command = Command::Finish { lease: leased.lease.clone(), outcome };
         let end = decide(&leased.record, command, leased.record.updated_at).expect("it holds the lease");
