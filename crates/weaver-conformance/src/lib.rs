@@ -14,6 +14,7 @@
 mod admin;
 mod answers;
 mod assignment;
+mod audited;
 mod bad_input;
 mod cancel;
 mod counting;
@@ -80,6 +81,7 @@ pub(crate) use cases;
 pub fn all() -> Vec<(&'static str, Case)> {
     let groups: Vec<(&'static str, Vec<Case>)> = vec![
         ("enqueue", enqueue::cases()),
+        ("audited", audited::cases()),
         ("idempotency", idempotency::cases()),
         ("order", order::cases()),
         ("delays", delays::cases()),

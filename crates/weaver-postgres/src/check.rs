@@ -64,7 +64,7 @@ impl PostgresStore {
                 // By name, so that this does not depend on the column order.
                 last = (row.try_get("namespace")?, row.try_get("id")?);
                 count += 1;
-                let found = record(&row, &mut interner).err();
+                let found = record(&row, &mut interner).err().map(|why| if_placed(&row, why));
                 check.met(RecordKind::Task, found.map(|why| unreadable_run(&row, &last, why)));
             }
             if count < PAGE || check.report.is_cut_short {
@@ -73,8 +73,8 @@ impl PostgresStore {
         }
     }
 
-    /// Tasks in two of `ready`, `leases` and `ended`, or in one of them without a spec. One that is in none has
-    /// no version, and was found unreadable.
+    /// Tasks in two of `ready`, `leases` and `ended`, or in one of them without a spec. One that is in none
+    /// was found unreadable.
     async fn check_places(&self, check: &mut Check<'_>) -> Result<(), StoreFault> {
         let places = self.statement("SELECT p.namespace, p.id, p.problem FROM weaver.misplaced($1) p");
         for row in places.query().bind(PAGE).fetch_all(&self.connections).await? {
@@ -162,6 +162,13 @@ impl Check<'_> {
     fn met(&mut self, kind: RecordKind, unreadable: Option<UnreadableRecord>) {
         self.report.met(kind, unreadable, self.progress);
     }
+}
+
+/// A task that is in none of the tables has no version, and is unreadable for that reason.
+fn if_placed(row: &PgRow, why: Unreadable) -> Unreadable {
+    let is_in_none = matches!(row.try_get_raw("version"), Ok(value) if sqlx::ValueRef::is_null(&value));
+    let reason = "it is in none of the tables ready, leases and ended".to_owned();
+    if is_in_none { Unreadable::Undecodable { reason } } else { why }
 }
 
 /// The report entry for an unreadable run.

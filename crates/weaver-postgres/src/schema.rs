@@ -1,7 +1,7 @@
 //! The schema and its migrations: embedded in the binary, forward only, one node at a time by advisory lock.
 //!
 //! Functions are created by the first migration and not replaced afterwards: a change to one after a release
-//! is a new migration.
+//! is a new migration. The test `upgrade` refuses a change without one.
 
 mod admission;
 mod defaults;
@@ -67,6 +67,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
         &with_rules(include_str!("schema/moves.sql")),
         &with_rules(include_str!("schema/retention.sql")),
         include_str!("schema/unreadable.sql"),
+        include_str!("schema/audit.sql"),
         &with_rules(include_str!("schema/ports.sql")),
         &guards_sql(),
     ]

@@ -126,7 +126,16 @@ statements! {
     incarnation = "SELECT nextval('weaver.move_numbers')";
     enqueue_uniform = "SELECT run_ids, is_open FROM weaver.enqueue_uniform($1, $2, $3, $4, $5, $6, \
         $7::text::jsonb, $8, $9)";
-    enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8::text[]::jsonb[], $9, $10)";
+    enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, \
+        $11::text[]::jsonb[], $12, $13)";
+    /// The same with audit entries: the function in the SELECT list runs after the enqueue.
+    enqueue_uniform_audited = "SELECT e.run_ids, e.is_open, weaver.audit_enqueue(e.run_ids, ARRAY[$1], \
+        $10, $11) \
+        FROM weaver.enqueue_uniform($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9) e";
+    enqueue_many_audited = "SELECT e.ids, weaver.audit_enqueue(e.ids, $1, $14, $15) \
+        FROM weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text[]::jsonb[], $12, $13) \
+        AS e (ids)";
+    number_audit = "SELECT weaver.number_audit($1)";
     claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $5, $7, $8, $9, $10, $11) c \
         CROSS JOIN LATERAL weaver.start($1, $4, $5, $6, c.now, c.tids, c.limited) r");
     wait_probe = "SELECT ready, ready_in_us FROM weaver.wait_probe($1, $2, $3, $4, $5, $6)";

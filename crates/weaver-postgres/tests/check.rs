@@ -108,6 +108,80 @@ async fn each_bad_record_is_reported_with_its_kind_and_key_and_stays_unchanged()
     assert_eq!(check(&store).await, report, "a check changes nothing");
 }
 
+/// The three tasks of `filled` by their serial keys: `a` has ended, the others wait.
+const PLACED: [(&str, &str); 8] = [
+    (
+        "DELETE FROM weaver.ready w WHERE w.serial_key = 'b'",
+        "it is in none of the tables ready, leases and ended",
+    ),
+    ("DELETE FROM weaver.ended", "it is in none of the tables ready, leases and ended"),
+    (
+        "INSERT INTO weaver.ended (id, finished_at, version, attempt, state, namespace, queue) \
+         SELECT id, now(), 9, 1, 6, namespace, queue FROM weaver.ready w WHERE w.serial_key = 'b'",
+        "both waiting and ended",
+    ),
+    (
+        "{lease} SELECT id, id, ARRAY[id], {rest} FROM weaver.ready w WHERE w.serial_key = 'b'",
+        "both waiting and leased",
+    ),
+    ("{lease} SELECT id, id, ARRAY[id], {rest} FROM weaver.ended w", "both leased and ended"),
+    (
+        "{lease} SELECT id, id, ARRAY[id], {rest} FROM weaver.ready w, generate_series(1, 2) WHERE \
+        w.serial_key = 'b'; \
+         DELETE FROM weaver.ready w WHERE w.serial_key = 'b'",
+        "in two leases",
+    ),
+    ("DELETE FROM weaver.tasks s WHERE s.serial_key = 'b'", "waiting without a row in tasks"),
+    ("DELETE FROM weaver.tasks s WHERE s.serial_key = 'a'", "ended without a row in tasks"),
+];
+
+fn placing(statement: &str) -> String {
+    let lease = "INSERT INTO weaver.leases (first_id, last_id, ids, version, attempt, executions, \
+        renewals, failures, \
+                 losses, format, state, is_shared, namespace, queue, updated_at, assigned_at, \
+                 assigned_epoch, worker)";
+    // Assigned: the state that needs no token.
+    statement
+        .replace("{lease}", lease)
+        .replace("{rest}", "2, 1, 0, 0, 0, 0, 1, 2, false, namespace, queue, now(), now(), 1, 'w'")
+}
+
+#[tokio::test]
+async fn a_task_in_none_or_in_two_of_the_tables_is_found() {
+    for (statement, problem) in PLACED {
+        let schema = Schema::new();
+        let store = filled(&schema).await;
+        by_hand(&schema, &placing(statement)).await;
+        let report = check(&store).await;
+        let reasons: Vec<_> = report.unreadable.iter().map(|found| found.reason.to_string()).collect();
+        assert_eq!(reasons, [format!("it cannot be decoded: {problem}")], "{statement}");
+        assert!(report.is_damaged() && report.unreadable[0].kind == RecordKind::Task, "{statement}");
+        schema.drop(store.pool()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_transition_that_leaves_its_task_in_two_tables_or_in_none_fails_at_its_commit() {
+    let schema = Schema::new();
+    let store = filled(&schema).await;
+    let moved = "INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, \
+        count_queues, \
+                 count_states, count_deltas) SELECT now(), ARRAY[id], ARRAY['default'], ARRAY[9], \
+                 ARRAY[4], '{}', '{}', \
+                 '{}', '{}' FROM weaver.tasks s WHERE s.serial_key IN ('a', 'b')";
+    for (statement, _) in &PLACED[..6] {
+        let mut foreign = PgConnection::connect(schema.server_url()).await.expect("the server answers");
+        let text = format!("BEGIN; {}; {moved}", past_guards(&placing(statement)));
+        sqlx::raw_sql(schema.sql(&text)).execute(&mut foreign).await.expect("it is checked at the commit");
+        let refused = sqlx::raw_sql(schema.sql("COMMIT")).execute(&mut foreign).await.expect_err(statement);
+        assert!(refused.to_string().contains("of ready, leases and ended"), "{statement}: {refused}");
+    }
+    assert!(check(&store).await.is_clean());
+    let mut foreign = PgConnection::connect(schema.server_url()).await.expect("the server answers");
+    sqlx::raw_sql(schema.sql(moved)).execute(&mut foreign).await.expect("each is in one place");
+    schema.drop(store.pool()).await;
+}
+
 #[tokio::test]
 async fn documents_are_checked_by_the_reader_of_their_kind() {
     let schema = Schema::new();

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tokio::runtime::Runtime;
-use weaver_benches::{interleaved, per_second, verdict};
+use weaver_benches::{interleaved, paired_verdict, per_second};
 use weaver_core::queue::Queue;
 
 use crate::apalis_peer::Apalis;
@@ -35,6 +35,6 @@ pub fn run(runtime: &Runtime, server: &Server) -> bool {
     lifecycles::print("weaver, 1,000 in a call", &ours);
     lifecycles::print("apalis-postgres", &of_apalis);
     lifecycles::print("graphile_worker", &of_graphile);
-    let against_apalis = verdict("weaver / apalis-postgres", ours.median() / of_apalis.median(), 1.25, true);
-    verdict("weaver / graphile_worker", ours.median() / of_graphile.median(), 2.0, true) && against_apalis
+    let against_apalis = paired_verdict("weaver / apalis-postgres", &ours, &of_apalis, 1.8);
+    paired_verdict("weaver / graphile_worker", &ours, &of_graphile, 2.0) && against_apalis
 }

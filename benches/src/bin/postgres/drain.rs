@@ -7,7 +7,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
-use weaver_benches::{interleaved, verdict};
+use weaver_benches::{interleaved, paired_verdict};
 
 use crate::graphile_peer::Graphile;
 use crate::server::Server;
@@ -57,5 +57,5 @@ pub fn run(runtime: &Runtime, server: &Server) -> bool {
     println!("       weaver has kept {kept} finished runs; graphile_worker deletes its rows");
     lifecycles::print("weaver's worker, 500 at once", &ours);
     lifecycles::print("graphile_worker, 500 at once, local queue of 5,000", &theirs);
-    verdict("weaver / graphile_worker", ours.median() / theirs.median(), 1.25, true)
+    paired_verdict("weaver / graphile_worker", &ours, &theirs, 1.1)
 }

@@ -38,6 +38,12 @@ pub fn run(runtime: &Runtime, server: &Server) -> bool {
     lifecycles::print("serial keys", &keyed);
     lifecycles::print("a limited queue", &limited);
     lifecycles::print("each retried once", &retried);
+    // To pair them with the rounds of another build that ran in turns with this one.
+    let kinds = [("one in a call", &single), ("serial keys", &keyed), ("limited", &limited)];
+    for (what, samples) in kinds.into_iter().chain([("retried", &retried)]) {
+        let rounds: Vec<_> = samples.rounds().iter().map(|round| format!("{round:.0}")).collect();
+        println!("       rounds, {what}: {}", rounds.join(" "));
+    }
     true
 }
 

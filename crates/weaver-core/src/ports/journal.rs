@@ -73,6 +73,11 @@ impl StreamKey {
         Self { namespace, name: name.into() }
     }
 
+    /// The audit stream of a namespace.
+    pub fn audit(namespace: Namespace) -> Self {
+        Self::new(namespace, "audit")
+    }
+
     /// The log of one attempt of a task.
     pub fn attempt_log(task: &TaskKey, attempt: u32) -> Self {
         Self::new(task.namespace.clone(), format!("{}{attempt}", Self::of_task(task)))

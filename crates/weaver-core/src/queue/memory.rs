@@ -40,7 +40,9 @@ use crate::queue::index::Waiters;
 use crate::queue::memory::documents::DocumentsState;
 use crate::queue::memory::journal::JournalState;
 use crate::queue::memory::runners::RunnersState;
-use crate::queue::{Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use crate::queue::{
+    Committed, CommittedAndLeased, EnqueueAudit, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake,
+};
 use crate::store_clock::StoreClock;
 use crate::task::{NewTask, validate_batch};
 use crate::time::Timestamp;
@@ -165,6 +167,27 @@ impl InMemoryQueue {
     }
 }
 
+impl InMemoryQueue {
+    fn enqueue(&self, tasks: Vec<NewTask>, audit: Option<&EnqueueAudit>) -> Result<Vec<Result<Enqueued>>> {
+        let tasks = validate_batch(tasks, &self.limits)?;
+        // Allocated before the lock is taken: a page fault here delays no other caller.
+        let boxes: Vec<_> = tasks.iter().map(|_| Box::new_uninit()).collect();
+        Ok(self.with(|state| {
+            let answers: Vec<_> =
+                tasks.into_iter().zip(boxes).map(|(task, place)| state.enqueue(task, place)).collect();
+            if let Some(audit) = audit {
+                // Under the state's lock: no other caller sees one of these tasks without its entry.
+                let at = self.clock.now().steady;
+                let mut journal = self.journal.lock();
+                for (stream, body) in audit.entries(&answers) {
+                    journal.append(&stream, &[body], at);
+                }
+            }
+            answers
+        }))
+    }
+}
+
 #[async_trait]
 impl Queue for InMemoryQueue {
     fn limits(&self) -> Limits {
@@ -172,12 +195,20 @@ impl Queue for InMemoryQueue {
     }
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
-        let tasks = validate_batch(tasks, &self.limits)?;
-        // Allocated before the lock is taken: a page fault here delays no other caller.
-        let boxes: Vec<_> = tasks.iter().map(|_| Box::new_uninit()).collect();
-        Ok(self.with(|state| {
-            tasks.into_iter().zip(boxes).map(|(task, place)| state.enqueue(task, place)).collect()
-        }))
+        self.enqueue(tasks, None)
+    }
+
+    fn audits_in_the_transaction(&self) -> bool {
+        true
+    }
+
+    async fn enqueue_audited(
+        &self,
+        tasks: Vec<NewTask>,
+        audit: EnqueueAudit,
+    ) -> Result<Vec<Result<Enqueued>>> {
+        audit.validate()?;
+        self.enqueue(tasks, Some(&audit))
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {

@@ -8,6 +8,7 @@
 //! ```
 
 pub mod change_log;
+mod enqueue_audit;
 mod ext;
 pub mod finish;
 pub mod index;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use enqueue_audit::EnqueueAudit;
 pub use ext::{QueueExt, TaskStatus};
 
 use crate::error::Result;
@@ -62,6 +64,20 @@ pub trait Queue: Send + Sync {
     /// Stores new tasks. If one member is invalid nothing is stored, and the error names it; storing itself
     /// succeeds or fails per member. Two members with the same unique key make one task.
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>>;
+
+    /// Whether [`enqueue_audited`](Queue::enqueue_audited) writes tasks and entries in one transaction. If
+    /// not, a failure between the two writes leaves tasks without their entry, and a caller that appends the
+    /// entries of many calls at once is cheaper.
+    fn audits_in_the_transaction(&self) -> bool;
+
+    /// Stores new tasks as [`enqueue_batch`](Queue::enqueue_batch), and with them the audit entries that say
+    /// so. In one transaction, where the store has one for both: if an entry cannot be written, its tasks are
+    /// not stored.
+    async fn enqueue_audited(
+        &self,
+        tasks: Vec<NewTask>,
+        audit: EnqueueAudit,
+    ) -> Result<Vec<Result<Enqueued>>>;
 
     /// Leases due tasks to a worker, at most `max`, skipping paused queues, concurrency limits and held keys.
     /// Retrying a call with the same token returns what it granted, while any of that is still valid.

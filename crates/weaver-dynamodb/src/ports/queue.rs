@@ -8,8 +8,10 @@ use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::Transition;
 use weaver_core::limits::Limits;
+use weaver_core::ports::Journal;
 use weaver_core::queue::{
-    Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake, commit_then_lease,
+    Committed, CommittedAndLeased, EnqueueAudit, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake,
+    commit_then_lease,
 };
 use weaver_core::task::NewTask;
 
@@ -32,6 +34,25 @@ impl Queue for DynamoStore {
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
         self.enqueue_all(tasks).await
+    }
+
+    fn audits_in_the_transaction(&self) -> bool {
+        // A transaction has at most 10 items here, and a stream's entries have a counter of their own (ADR
+        // 0022).
+        false
+    }
+
+    async fn enqueue_audited(
+        &self,
+        tasks: Vec<NewTask>,
+        audit: EnqueueAudit,
+    ) -> Result<Vec<Result<Enqueued>>> {
+        audit.validate()?;
+        let answers = self.enqueue_all(tasks).await?;
+        for (stream, body) in audit.entries(&answers) {
+            self.append_entries(&stream, &[body]).await?;
+        }
+        Ok(answers)
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {

@@ -1,5 +1,6 @@
 //! The port `Queue`.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,8 +9,9 @@ use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::Transition;
 use weaver_core::limits::Limits;
+use weaver_core::ports::StreamKey;
 use weaver_core::queue::{
-    Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake,
+    Committed, CommittedAndLeased, EnqueueAudit, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake,
 };
 use weaver_core::task::{NewTask, validate_batch};
 
@@ -17,18 +19,23 @@ use crate::EmbeddedStore;
 use crate::fault::StoreFault;
 use crate::ports::check_limit;
 
-#[async_trait]
-impl Queue for EmbeddedStore {
-    fn limits(&self) -> Limits {
-        self.options.limits
-    }
-
-    async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
+impl EmbeddedStore {
+    async fn enqueue(
+        &self,
+        tasks: Vec<NewTask>,
+        audit: Option<EnqueueAudit>,
+    ) -> Result<Vec<Result<Enqueued>>> {
         let tasks = validate_batch(tasks, &self.options.limits)?;
         if tasks.is_empty() {
             return Ok(Vec::new());
         }
         self.write(move |work| {
+            if audit.is_some() {
+                // Reads first: an unreadable stream refuses the call before a task is written.
+                for namespace in tasks.iter().map(|task| &task.namespace).collect::<HashSet<_>>() {
+                    work.append(&StreamKey::audit(namespace.clone()), &[])?;
+                }
+            }
             let mut answers = Vec::with_capacity(tasks.len());
             for task in tasks {
                 answers.push(match work.enqueue(task) {
@@ -37,9 +44,36 @@ impl Queue for EmbeddedStore {
                     Err(broken) => return Err(broken),
                 });
             }
+            for (stream, body) in audit.iter().flat_map(|audit| audit.entries(&answers)) {
+                work.append(&stream, &[body])?;
+            }
             Ok(answers)
         })
         .await
+    }
+}
+
+#[async_trait]
+impl Queue for EmbeddedStore {
+    fn limits(&self) -> Limits {
+        self.options.limits
+    }
+
+    async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
+        self.enqueue(tasks, None).await
+    }
+
+    fn audits_in_the_transaction(&self) -> bool {
+        true
+    }
+
+    async fn enqueue_audited(
+        &self,
+        tasks: Vec<NewTask>,
+        audit: EnqueueAudit,
+    ) -> Result<Vec<Result<Enqueued>>> {
+        audit.validate()?;
+        self.enqueue(tasks, Some(audit)).await
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {

@@ -11,6 +11,7 @@ use weaver_core::outcome::Outcome;
 use weaver_core::ports::{
     Beat, DocumentKey, Expect, PurgeRule, QueueSettings, RunnerKey, Seq, Store, StreamKey, TrimBefore,
 };
+use weaver_core::queue::EnqueueAudit;
 use weaver_core::task::{ContentType, NewTask, TaskRecord};
 use weaver_testkit::harness::{queue, seconds, worker};
 
@@ -21,6 +22,7 @@ use crate::support::rng::Rng;
 #[derive(Debug, Clone)]
 pub(crate) enum Call {
     Enqueue(Vec<NewTask>),
+    Audited(Vec<NewTask>),
     Lease(LeaseRequest),
     Commit(Vec<Transition>),
     Renew(Vec<Lease>),
@@ -47,6 +49,10 @@ impl Call {
         let namespace = Namespace::default();
         Ok(match self.clone() {
             Self::Enqueue(tasks) => other(store.enqueue_batch(tasks).await?),
+            Self::Audited(tasks) => {
+                let audit = EnqueueAudit { before: "ada ".to_owned(), after: String::new() };
+                other(store.enqueue_audited(tasks, audit).await?)
+            }
             Self::Lease(request) => Answer::Leased(store.lease(request).await?),
             Self::Commit(transitions) => other(store.commit(transitions, None).await?),
             Self::Renew(leases) => other(store.renew(leases.into_iter().map(Renewal::of).collect()).await?),
@@ -89,7 +95,8 @@ pub(crate) struct Chooser<'a> {
 impl Chooser<'_> {
     pub(crate) fn choose(&mut self) -> Call {
         match self.rng.below(100) {
-            0..=29 => Call::Enqueue((0..=self.rng.below(3)).map(|_| self.task()).collect()),
+            0..=19 => Call::Enqueue(self.tasks()),
+            20..=29 => Call::Audited(self.tasks()),
             30..=49 => Call::Lease(self.request()),
             50..=67 => self.finish(),
             68..=73 => Call::Renew(self.some_leases()),
@@ -111,6 +118,10 @@ impl Chooser<'_> {
             96..=97 => Call::Purge,
             _ => self.beat(),
         }
+    }
+
+    fn tasks(&mut self) -> Vec<NewTask> {
+        (0..=self.rng.below(3)).map(|_| self.task()).collect()
     }
 
     fn task(&mut self) -> NewTask {

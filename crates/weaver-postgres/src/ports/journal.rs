@@ -14,6 +14,9 @@ use crate::error::StoreFault;
 use crate::sql::{Statement, StatementOptions};
 use crate::types::{At, storable};
 
+/// The name of the stream [`StreamKey::audit`], and of its table.
+const AUDIT: &str = "audit";
+
 /// The tables that hold entries.
 #[derive(Debug)]
 pub(crate) struct StreamTables {
@@ -55,7 +58,7 @@ impl StreamTable {
 /// refuse any other delete.
 fn trim(name: &str, of_stream: &str) -> String {
     let delete = format!("DELETE FROM {of_stream}");
-    if name != "audit" {
+    if name != AUDIT {
         return delete;
     }
     format!(
@@ -68,7 +71,7 @@ impl StreamTables {
     pub(crate) fn new(statement_options: StatementOptions<'_>) -> Self {
         Self {
             logs: StreamTable::new(statement_options, "job_run_logs"),
-            audit: StreamTable::new(statement_options, "audit"),
+            audit: StreamTable::new(statement_options, AUDIT),
             others: StreamTable::new(statement_options, "journal"),
             append: Statement::new(statement_options, "SELECT weaver.append($1, $2, $3, $4, $5)"),
             last: Statement::new(
@@ -81,7 +84,7 @@ impl StreamTables {
     fn of(&self, name: &str) -> &StreamTable {
         match run_of(name) {
             Some(_) => &self.logs,
-            None if name == "audit" => &self.audit,
+            None if name == AUDIT => &self.audit,
             None => &self.others,
         }
     }
@@ -106,6 +109,7 @@ impl Journal for PostgresStore {
     }
 
     async fn trim_entries(&self, stream: &StreamKey, before: TrimBefore) -> Result<()> {
+        self.number_audit(stream).await?;
         let table = self.streams.of(&stream.name);
         let name = storable(&stream.name).into_owned();
         let trim = match before {
@@ -150,12 +154,22 @@ impl PostgresStore {
         Ok(Seq(last.unsigned_abs()))
     }
 
+    /// Moves the entries that enqueues left to the audit stream.
+    async fn number_audit(&self, stream: &StreamKey) -> Result<(), StoreFault> {
+        if stream.name == AUDIT {
+            let number = self.sql.number_audit.query().bind(stream.namespace.as_str());
+            number.execute(&self.connections).await?;
+        }
+        Ok(())
+    }
+
     async fn entries(
         &self,
         stream: &StreamKey,
         from: ReadFrom,
         limit: u32,
     ) -> Result<JournalPage, StoreFault> {
+        self.number_audit(stream).await?;
         let table = self.streams.of(&stream.name);
         let name = storable(&stream.name).into_owned();
         let read = match from {

@@ -12,7 +12,7 @@ use crate::error::StoreFault;
 use crate::hints::ReadyTasks;
 use crate::row::RETRY_WHEN_NULL;
 use crate::types::{At, micros, storable};
-use weaver_core::queue::Enqueued;
+use weaver_core::queue::{EnqueueAudit, Enqueued};
 
 /// Tasks with keys per transaction: each holds an advisory lock until the commit.
 const KEYED_MAX: usize = 500;
@@ -39,13 +39,14 @@ impl PostgresStore {
         tasks: Vec<NewTask>,
     ) -> Result<(Vec<Enqueued>, WakeUp)> {
         let tasks = validate_batch(tasks, &self.options.limits)?;
-        let (answers, _) = self.insert(connection, &tasks, None).await?;
+        let (answers, _) = self.insert(connection, &tasks, None, None).await?;
         Ok((answers, WakeUp(std::sync::Arc::clone(&self.hints))))
     }
 
     pub(super) async fn enqueue_valid(
         &self,
         tasks: Vec<ValidTask>,
+        audit: Option<&EnqueueAudit>,
     ) -> Result<Vec<Result<Enqueued>>, StoreFault> {
         let mut answers: Vec<Result<Enqueued>> = Vec::with_capacity(tasks.len());
         for part in parts(&tasks) {
@@ -53,7 +54,7 @@ impl PostgresStore {
             let notify_as = self.hints.notify_as(self.clock.monotonic());
             let stored = self.retry_transient(|| async {
                 let mut session = self.connections.session().await?;
-                let stored = self.insert(&mut session, part, notify_as).await?;
+                let stored = self.insert(&mut session, part, notify_as, audit).await?;
                 session.end().await?;
                 Ok(stored)
             });
@@ -74,19 +75,21 @@ impl PostgresStore {
         Ok(answers)
     }
 
-    /// Stores tasks; also names them if any worker of their queue and type can lease them.
+    /// Stores tasks; also names them if any worker of their queue and type can lease them. The audit entries
+    /// are written by the same statement.
     async fn insert(
         &self,
         connection: &mut PgConnection,
         tasks: &[ValidTask],
         notify_as: Option<&str>,
+        audit: Option<&EnqueueAudit>,
     ) -> Result<(Vec<Enqueued>, Option<ReadyTasks>), StoreFault> {
         if tasks.is_empty() {
             return Ok((Vec::new(), None));
         }
         let (ids, ready) = match tasks.iter().all(|task| differs_only_in_payload(task, &tasks[0])) {
-            true => self.insert_uniform(connection, tasks, notify_as).await?,
-            false => (self.insert_many(connection, tasks, notify_as).await?, None),
+            true => self.insert_uniform(connection, tasks, notify_as, audit).await?,
+            false => (self.insert_many(connection, tasks, notify_as, audit).await?, None),
         };
         if ids.len() != tasks.len() {
             return Err(StoreFault::unreadable("an enqueue returned a wrong number of ids"));
@@ -103,12 +106,15 @@ impl PostgresStore {
         connection: &mut PgConnection,
         tasks: &[ValidTask],
         notify_as: Option<&str>,
+        audit: Option<&EnqueueAudit>,
     ) -> Result<(Vec<i64>, Option<ReadyTasks>), StoreFault> {
         let first = &tasks[0];
         let payloads: Vec<&[u8]> = tasks.iter().map(|task| task.spec.envelope.payload.as_ref()).collect();
-        let row = self
-            .sql
-            .enqueue_uniform
+        let statement = match audit {
+            None => &self.sql.enqueue_uniform,
+            Some(_) => &self.sql.enqueue_uniform_audited,
+        };
+        let enqueue = statement
             .query()
             .bind(first.namespace.as_str())
             .bind(first.spec.queue.as_str())
@@ -118,9 +124,12 @@ impl PostgresStore {
             .bind(budget(first.spec.max_losses))
             .bind(retry(&first.spec).map(|policy| policy.to_string()))
             .bind(payloads)
-            .bind(notify_as)
-            .fetch_one(connection)
-            .await?;
+            .bind(notify_as);
+        let enqueue = match audit {
+            None => enqueue,
+            Some(audit) => enqueue.bind(storable(&audit.before)).bind(storable(&audit.after)),
+        };
+        let row = enqueue.fetch_one(connection).await?;
         let ready = || ReadyTasks {
             namespace: first.namespace.to_string(),
             queue: first.spec.queue.to_string(),
@@ -134,11 +143,16 @@ impl PostgresStore {
         connection: &mut PgConnection,
         tasks: &[ValidTask],
         notify_as: Option<&str>,
+        audit: Option<&EnqueueAudit>,
     ) -> Result<Vec<i64>, StoreFault> {
         let namespaces: Vec<&str> = tasks.iter().map(|task| task.namespace.as_str()).collect();
         let queues: Vec<&str> = tasks.iter().map(|task| task.spec.queue.as_str()).collect();
         let types: Vec<&str> = tasks.iter().map(|task| task.spec.envelope.task_type.as_str()).collect();
         let priorities: Vec<i16> = tasks.iter().map(|task| task.spec.priority.get().into()).collect();
+        let max_attempts: Vec<i16> = tasks.iter().map(|task| budget(task.spec.max_attempts)).collect();
+        let max_losses: Vec<i16> = tasks.iter().map(|task| budget(task.spec.max_losses)).collect();
+        let serial_keys: Vec<Option<&str>> =
+            tasks.iter().map(|task| task.spec.serial_key.as_ref().map(|key| key.as_str())).collect();
         let run_at: Vec<Option<At>> = tasks
             .iter()
             .map(|task| match task.start {
@@ -154,23 +168,31 @@ impl PostgresStore {
             })
             .collect();
         let payloads: Vec<&[u8]> = tasks.iter().map(|task| task.spec.envelope.payload.as_ref()).collect();
-        let extras: Vec<String> = tasks.iter().map(|task| extra(&task.spec)).collect();
-        Ok(self
-            .sql
-            .enqueue_many
-            .scalar()
+        let extras: Vec<Option<String>> = tasks.iter().map(|task| extra(&task.spec)).collect();
+        let statement = match audit {
+            None => &self.sql.enqueue_many,
+            Some(_) => &self.sql.enqueue_many_audited,
+        };
+        let enqueue = statement
+            .query()
             .bind(namespaces)
             .bind(queues)
             .bind(types)
             .bind(priorities)
+            .bind(max_attempts)
+            .bind(max_losses)
+            .bind(serial_keys)
             .bind(run_at)
             .bind(delays)
             .bind(payloads)
             .bind(extras)
             .bind(micros(self.options.unique_for.max(self.options.retention)))
-            .bind(notify_as)
-            .fetch_one(connection)
-            .await?)
+            .bind(notify_as);
+        let enqueue = match audit {
+            None => enqueue,
+            Some(audit) => enqueue.bind(storable(&audit.before)).bind(storable(&audit.after)),
+        };
+        Ok(enqueue.fetch_one(connection).await?.try_get(0)?)
     }
 }
 
@@ -215,8 +237,8 @@ fn retry(spec: &TaskSpec) -> Option<Value> {
     (spec.retry != RETRY_WHEN_NULL).then(|| json!(spec.retry))
 }
 
-/// Rare fields and the attempt limits, as JSON by column name.
-fn extra(spec: &TaskSpec) -> String {
+/// Rare fields, as JSON by column name; most tasks have none.
+fn extra(spec: &TaskSpec) -> Option<String> {
     let mut extra = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -225,12 +247,9 @@ fn extra(spec: &TaskSpec) -> String {
     };
     let content_type = &spec.envelope.content_type;
     put("content_type", (*content_type != ContentType::JSON).then(|| json!(content_type.as_str())));
-    put("max_attempts", Some(json!(spec.max_attempts)));
-    put("max_losses", Some(json!(spec.max_losses)));
     put("retry", retry(spec));
     put("timeout_us", spec.timeout.map(|span| json!(micros(span))));
     put("expires_at", spec.expires_at.map(|at| json!(at)));
-    put("serial_key", spec.serial_key.as_ref().map(|name| json!(name.as_str())));
     put("idempotency_key", spec.idempotency_key.as_ref().map(|name| json!(name.as_str())));
     let origin = spec.origin();
     put("task_group_id", origin.task_group_id.as_ref().map(|name| json!(name.as_str())));
@@ -240,7 +259,10 @@ fn extra(spec: &TaskSpec) -> String {
     put("scheduled_for", origin.scheduled_for.map(|at| json!(at)));
     put("retry_of", origin.retry_of.map(|id| json!(id.0)));
     put("trace", origin.trace.as_ref().map(|trace| json!(trace)));
+    if extra.is_empty() {
+        return None;
+    }
     let text = Value::Object(extra).to_string();
     // jsonb cannot store NUL either.
-    storable(&text).replace("\\u0000", "\u{fffd}")
+    Some(storable(&text).replace("\\u0000", "\u{fffd}"))
 }

@@ -18,7 +18,8 @@ use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::{OverdueReason, Transition};
 use weaver_core::limits::Limits;
 use weaver_core::queue::{
-    Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake, commit_then_lease,
+    Committed, CommittedAndLeased, EnqueueAudit, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake,
+    commit_then_lease,
 };
 use weaver_core::task::{NewTask, TaskState, validate_batch};
 
@@ -49,7 +50,21 @@ impl Queue for PostgresStore {
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
         let tasks = validate_batch(tasks, &self.options.limits)?;
-        Ok(self.enqueue_valid(tasks).await?)
+        Ok(self.enqueue_valid(tasks, None).await?)
+    }
+
+    fn audits_in_the_transaction(&self) -> bool {
+        true
+    }
+
+    async fn enqueue_audited(
+        &self,
+        tasks: Vec<NewTask>,
+        audit: EnqueueAudit,
+    ) -> Result<Vec<Result<Enqueued>>> {
+        audit.validate()?;
+        let tasks = validate_batch(tasks, &self.options.limits)?;
+        Ok(self.enqueue_valid(tasks, Some(&audit)).await?)
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {

@@ -33,19 +33,21 @@ END
 $$;
 
 -- Serializes enqueues with the same serial, idempotency or schedule key by advisory locks.
-CREATE FUNCTION weaver.lock_keys(p_namespaces text[], p_extras jsonb[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION weaver.lock_keys(p_namespaces text[], p_serial_keys text[], p_extras jsonb[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_lock bigint;
 BEGIN
     -- In one order, so that two batches cannot deadlock.
     FOR v_lock IN
-        SELECT DISTINCT hashtextextended(k.kind || i.namespace || E'\x01' || k.name, 11) AS lock
+        SELECT hashtextextended('weaver.serial ' || i.namespace || E'\x01' || i.name, 11) AS lock
+        FROM unnest(p_namespaces, p_serial_keys) AS i (namespace, name) WHERE i.name IS NOT NULL
+        UNION
+        SELECT hashtextextended(k.kind || i.namespace || E'\x01' || k.name, 11)
         FROM unnest(p_namespaces, p_extras) AS i (namespace, extra)
-        CROSS JOIN LATERAL (VALUES ('weaver.serial ', i.extra ->> 'serial_key'),
-            ('weaver.idempotency ', i.extra ->> 'idempotency_key'),
+        CROSS JOIN LATERAL (VALUES ('weaver.idempotency ', i.extra ->> 'idempotency_key'),
             ('weaver.schedule ', (i.extra ->> 'job_definition_id') || E'\x01' || (i.extra ->> 'scheduled_for')))
             AS k (kind, name)
-        WHERE k.name IS NOT NULL
+        WHERE i.extra IS NOT NULL AND k.name IS NOT NULL
         ORDER BY lock
     LOOP
         PERFORM pg_advisory_xact_lock(v_lock);
@@ -86,50 +88,61 @@ BEGIN
 END
 $$;
 
--- Tasks of any kind. Rare fields and the attempt limits are in `p_extras`, one JSON object per task. Returns an id per task;
--- negative: a task with the same unique key exists.
-CREATE FUNCTION weaver.enqueue_many(p_namespaces text[], p_queues text[], p_types text[], p_priorities smallint[],
-    p_run_at timestamptz[], p_delays_us bigint[], p_payloads bytea[], p_extras jsonb[], p_unique_us bigint,
-    p_notifier text)
+-- The answers of an enqueue: each task's id; negative, that of the task which has one of its unique keys.
+CREATE FUNCTION weaver.claim_keys(p_namespaces text[], p_extras jsonb[], p_ids bigint[], p_now timestamptz, p_until timestamptz)
 RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
-    v_now timestamptz;
-    v_ids bigint[];
-    v_answers bigint[];
+    v_answers bigint[] := p_ids;
     v_found bigint;
     v_member record;
 BEGIN
-    PERFORM weaver.lock_keys(p_namespaces, p_extras);
-    v_now := weaver.clock();
-    v_ids := ARRAY(SELECT nextval('weaver.job_run_ids') FROM generate_series(1, cardinality(p_payloads)));
-    v_answers := v_ids;
     FOR v_member IN
         SELECT i.namespace, i.extra, i.ordinality::integer AS place
         FROM unnest(p_namespaces, p_extras) WITH ORDINALITY AS i (namespace, extra, ordinality)
         WHERE i.extra ? 'idempotency_key' OR i.extra ? 'scheduled_for'
         ORDER BY place
     LOOP
-        v_found := weaver.claim_unique(v_member.namespace, v_member.extra, v_ids[v_member.place], v_now,
-            weaver.later(v_now, p_unique_us));
+        v_found := weaver.claim_unique(v_member.namespace, v_member.extra, p_ids[v_member.place], p_now, p_until);
         IF v_found IS NOT NULL THEN
             v_answers[v_member.place] := -v_found;
         END IF;
     END LOOP;
+    RETURN v_answers;
+END
+$$;
+
+-- Tasks of any kind. Rare fields are in `p_extras`, one JSON object for each task that has any. Returns an id per task; negative: a
+-- task with the same unique key exists.
+CREATE FUNCTION weaver.enqueue_many(p_namespaces text[], p_queues text[], p_types text[], p_priorities smallint[],
+    p_max_attempts smallint[], p_max_losses smallint[], p_serial_keys text[], p_run_at timestamptz[], p_delays_us bigint[],
+    p_payloads bytea[], p_extras jsonb[], p_unique_us bigint, p_notifier text)
+RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz;
+    v_ids bigint[];
+    v_answers bigint[];
+BEGIN
+    PERFORM weaver.lock_keys(p_namespaces, p_serial_keys, p_extras);
+    v_now := weaver.clock();
+    v_ids := ARRAY(SELECT nextval('weaver.job_run_ids') FROM generate_series(1, cardinality(p_payloads)));
+    v_answers := weaver.claim_keys(p_namespaces, p_extras, v_ids, v_now, weaver.later(v_now, p_unique_us));
     WITH new AS (
         INSERT INTO weaver.tasks (id, created_at, run_at, max_attempts, max_losses, priority, namespace, queue, task_type, payload,
             content_type, retry, timeout_us, expires_at, serial_key, idempotency_key, task_group_id, session_id, labels,
             job_definition_id, scheduled_for, retry_of, trace)
-        SELECT i.id, v_now, CASE WHEN NOT {is_due(t.ready_at, v_now)} THEN t.ready_at END, (i.extra ->> 'max_attempts')::integer,
-            (i.extra ->> 'max_losses')::integer, i.priority, i.namespace, i.queue, i.task_type, i.payload,
+        SELECT i.id, v_now, CASE WHEN NOT {is_due(t.ready_at, v_now)} THEN t.ready_at END, i.max_attempts,
+            i.max_losses, i.priority, i.namespace, i.queue, i.task_type, i.payload,
             i.extra ->> 'content_type', i.extra -> 'retry', (i.extra ->> 'timeout_us')::bigint,
-            (i.extra ->> 'expires_at')::timestamptz, i.extra ->> 'serial_key', i.extra ->> 'idempotency_key',
+            (i.extra ->> 'expires_at')::timestamptz, i.serial_key, i.extra ->> 'idempotency_key',
             i.extra ->> 'task_group_id', i.extra ->> 'session_id', i.extra -> 'labels', i.extra ->> 'job_definition_id',
             (i.extra ->> 'scheduled_for')::timestamptz, (i.extra ->> 'retry_of')::bigint, i.extra -> 'trace'
-        FROM unnest(v_answers, p_namespaces, p_queues, p_types, p_priorities, p_run_at, p_delays_us, p_payloads,
-            p_extras) AS i (id, namespace, queue, task_type, priority, run_at, delay_us, payload, extra)
+        FROM unnest(v_answers, p_namespaces, p_queues, p_types, p_priorities, p_max_attempts, p_max_losses, p_serial_keys,
+            p_run_at, p_delays_us, p_payloads, p_extras) AS i (id, namespace, queue, task_type, priority, max_attempts, max_losses,
+            serial_key, run_at, delay_us, payload, extra)
         CROSS JOIN LATERAL (SELECT greatest(v_now, coalesce(i.run_at, weaver.later(v_now, i.delay_us))) AS ready_at) t
         WHERE i.id > 0
-        RETURNING *, run_at IS NOT NULL AS scheduled
+        RETURNING id, run_at, expires_at, max_losses, priority, namespace, queue, task_type, serial_key, labels,
+            run_at IS NOT NULL AS scheduled
     ), waiting AS (
         INSERT INTO weaver.ready (id, ready_at, expires_at, version, attempt, executions, renewals, failures, losses, max_losses,
             priority, format, state, namespace, queue, task_type, serial_key)
@@ -167,6 +180,7 @@ CREATE FUNCTION weaver.enqueue(task_type text, payload jsonb DEFAULT 'null', que
     delay interval DEFAULT NULL, options jsonb DEFAULT NULL) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_options jsonb := weaver.check_options(coalesce(nullif(options, 'null'), '{}'));
+    v_extra jsonb;
     v_payload bytea;
     v_delay_us bigint;
     v_answers bigint[];
@@ -198,9 +212,10 @@ BEGIN
     IF octet_length(v_payload) > {payload_max} THEN
         PERFORM weaver.refuse_field('payload', octet_length(v_payload) || ' bytes long', 'at most {payload_max} bytes');
     END IF;
+    v_extra := weaver.with_type_defaults(task_type, v_options);
     v_answers := weaver.enqueue_many(ARRAY[namespace], ARRAY[queue], ARRAY[task_type], ARRAY[priority::smallint],
-        ARRAY[run_at], ARRAY[v_delay_us], ARRAY[v_payload],
-        ARRAY[weaver.with_type_defaults(task_type, v_options)], {unique_us}, '');
+        ARRAY[(v_extra ->> 'max_attempts')::smallint], ARRAY[(v_extra ->> 'max_losses')::smallint],
+        ARRAY[v_extra ->> 'serial_key'], ARRAY[run_at], ARRAY[v_delay_us], ARRAY[v_payload], ARRAY[v_extra], {unique_us}, '');
     RETURN abs(v_answers[1]);
 END
 $$;

@@ -54,7 +54,7 @@ pub(super) fn guards_sql() -> String {
 }
 
 /// The tables that only Weaver's functions write, and why they are not truncated.
-const PHYSICAL: [(&str, &str, &str); 7] = [
+const PHYSICAL: [(&str, &str, &str); 8] = [
     ("tasks", "tasks are deleted by retention", "use weaver tasks purge"),
     ("ready", "waiting tasks are never truncated", "cancel them with weaver tasks cancel"),
     ("leases", "running tasks are never truncated", "cancel them with weaver tasks cancel"),
@@ -62,10 +62,11 @@ const PHYSICAL: [(&str, &str, &str); 7] = [
     ("progress", "progress is deleted with its task", "use weaver tasks purge"),
     ("task_labels", "labels are deleted with their task", "use weaver tasks purge"),
     ("closed_attempts", "attempts are deleted with their task", "use weaver tasks purge"),
+    ("pending_audit", "only retention deletes audit entries", "wait for their retention"),
 ];
 
 /// The functions that write the physical tables.
-const WRITERS: [&str; 21] = [
+const WRITERS: [&str; 23] = [
     "enqueue_uniform",
     "enqueue_many",
     "start",
@@ -87,6 +88,8 @@ const WRITERS: [&str; 21] = [
     "confirm_stopped",
     "remove_tasks",
     "forget",
+    "audit_enqueue",
+    "number_audit",
 ];
 
 fn guards_text() -> String {
@@ -103,7 +106,7 @@ fn guards_text() -> String {
         .replace("{fixed_columns_of(NEW)}", &fixed_of("NEW"))
         .replace("{fixed_columns_of(OLD)}", &fixed_of("OLD"))
         .replace("{unique_us}", &crate::types::micros(crate::options::UNIQUE_FOR_DEFAULT).to_string());
-    tables + &views
+    tables + &views + &with_rules(include_str!("places.sql"))
 }
 
 /// The triggers of hand-written SQL, which write as well.
@@ -175,7 +178,8 @@ mod tests {
     fn every_trigger_on_a_table_is_listed_with_its_table() {
         let listed = guard_triggers("weaver");
         let text = guards_text();
-        let written = text.matches("\nCREATE TRIGGER ").count() - text.matches(" INSTEAD OF ").count();
+        let plain = text.matches("\nCREATE TRIGGER ").count() - text.matches(" INSTEAD OF ").count();
+        let written = plain + text.matches("\nCREATE CONSTRAINT TRIGGER ").count();
         assert_eq!(listed.len(), written);
         assert!(listed.iter().all(|trigger| trigger.create.contains(&trigger.table)), "{listed:?}");
     }

@@ -50,6 +50,9 @@ RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_last bigint;
 BEGIN
+    IF p_table = 'audit' THEN
+        PERFORM weaver.number_audit(p_namespace);
+    END IF;
     INSERT INTO weaver.streams AS s (namespace, name, last_seq, run_id)
     VALUES (p_namespace, p_name, cardinality(p_bodies), p_run_id)
     ON CONFLICT (namespace, name) DO UPDATE SET last_seq = s.last_seq + cardinality(p_bodies)

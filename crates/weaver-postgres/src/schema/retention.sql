@@ -64,7 +64,8 @@ $$;
 
 -- Deletes tasks with their attempts, labels, progress and logs; returns the log files to be removed. Unique keys stay (G8).
 -- Ended members leave their shared row first: without their ends they would count as running.
-CREATE FUNCTION weaver.remove_tasks(p_ids bigint[]) RETURNS text[] LANGUAGE plpgsql AS $$
+CREATE FUNCTION weaver.remove_tasks(p_ids bigint[]) RETURNS text[] LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     v_shared bigint[] := weaver.lock_shared(p_ids);
     v_log_refs text[];
@@ -144,6 +145,7 @@ DECLARE
     v_more boolean := false;
 BEGIN
     PERFORM weaver.roll_up_counts();
+    PERFORM weaver.number_audit(n.namespace) FROM (SELECT DISTINCT p.namespace FROM weaver.pending_audit p ORDER BY 1) n;
     IF NOT pg_try_advisory_xact_lock(hashtextextended('weaver.prune', 11)) THEN
         RETURN false;
     END IF;

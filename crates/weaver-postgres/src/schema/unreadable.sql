@@ -55,21 +55,3 @@ BEGIN
     RETURN weaver.remove_tasks(ARRAY[p_run.id]);
 END
 $$;
-
--- Tasks that are in two places, or in one without a spec; at most `p_limit` of each kind.
-CREATE FUNCTION weaver.misplaced(p_limit bigint) RETURNS TABLE (namespace text, id bigint, problem text) LANGUAGE sql STABLE AS $$
-    (SELECT w.namespace, w.id, 'both waiting and ended' FROM weaver.ready w JOIN weaver.ended e ON e.id = w.id LIMIT p_limit)
-    UNION ALL
-    (SELECT w.namespace, w.id, 'both waiting and leased' FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
-        JOIN weaver.ready w ON w.id = m.id WHERE m.id <> ALL (l.gone) LIMIT p_limit)
-    UNION ALL
-    (SELECT min(l.namespace), m.id, 'in two leases' FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
-        WHERE m.id <> ALL (l.gone) AND (NOT l.is_shared OR NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id))
-        GROUP BY m.id HAVING count(*) > 1 LIMIT p_limit)
-    UNION ALL
-    (SELECT w.namespace, w.id, 'waiting without a row in tasks' FROM weaver.ready w
-        WHERE NOT EXISTS (SELECT FROM weaver.tasks s WHERE s.id = w.id) LIMIT p_limit)
-    UNION ALL
-    (SELECT e.namespace, e.id, 'ended without a row in tasks' FROM weaver.ended e
-        WHERE NOT EXISTS (SELECT FROM weaver.tasks s WHERE s.id = e.id) LIMIT p_limit)
-$$;

@@ -11,7 +11,7 @@ use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::queue::Enqueued as Stored;
 use weaver_core::task::NewTask as CoreNewTask;
 
-use super::audit::AuditRecord;
+use super::audit::{AuditRecord, ENQUEUE, enqueue_audit, enqueued};
 use super::caller::Caller;
 use super::extract::Body;
 use super::{ApiResult, AppState};
@@ -61,6 +61,14 @@ async fn enqueue(
     for (namespace, queues) in &queues {
         state.queue_quota.check(state, namespace, &queues.iter().collect()).await?;
     }
+    if state.store.audits_in_the_transaction() {
+        let audit = enqueue_audit(caller);
+        let stored = state.timed("enqueue", state.store.enqueue_audited(accepted, audit)).await?;
+        for namespace in queues.keys() {
+            state.audit.trim_if_due(namespace, 1).await;
+        }
+        return Ok(stored);
+    }
     let stored = state.timed("enqueue", state.store.enqueue_batch(accepted)).await?;
     write_audit(state, caller, &stored).await;
     Ok(stored)
@@ -75,26 +83,19 @@ fn accept(caller: &Caller, task: NewTask) -> ApiResult<(Namespace, QueueName, Co
     Ok((namespace, queue, task.try_into()?))
 }
 
-/// One audit entry per namespace and request, however many tasks it has.
+/// One audit entry per namespace and request, however many tasks it has (ADR 0022).
 async fn write_audit(state: &AppState, caller: &Caller, stored: &[StoreResult<Stored>]) {
-    let mut made: Vec<(&Namespace, Vec<String>)> = Vec::new();
+    let mut made: Vec<(&Namespace, u64, String, String)> = Vec::new();
     for stored in stored.iter().flatten().filter(|stored| !stored.existing) {
         let id = stored.key.shown_id().to_string();
-        match made.iter_mut().find(|(namespace, _)| **namespace == stored.key.namespace) {
-            Some((_, ids)) => ids.push(id),
-            None => made.push((&stored.key.namespace, vec![id])),
+        match made.iter_mut().find(|(namespace, ..)| **namespace == stored.key.namespace) {
+            Some((_, count, _, last)) => (*count, *last) = (*count + 1, id),
+            None => made.push((&stored.key.namespace, 1, id.clone(), id)),
         }
     }
-    for (namespace, ids) in made {
-        state.audit.write_soon(caller, namespace, audit_record(&ids)).await;
-    }
-}
-
-fn audit_record(ids: &[String]) -> AuditRecord {
-    match ids {
-        [first, .., last] => AuditRecord::new("task.enqueue", format!("task/{first}"))
-            .detail(format!("{} tasks, the last is {last}", ids.len())),
-        _ => AuditRecord::new("task.enqueue", format!("task/{}", ids.first().map_or("", String::as_str))),
+    for (namespace, count, first, last) in made {
+        let (target, detail) = enqueued(count, &first, &last);
+        state.audit.write_soon(caller, namespace, AuditRecord { action: ENQUEUE, target, detail }).await;
     }
 }
 

@@ -3,12 +3,15 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use serde_json::json;
-use weaver_core::name::Namespace;
-use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
+use weaver_core::error::Result;
+use weaver_core::ports::Store;
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_runtime::SystemClock;
-use weaver_server::api::{AppState, router};
+use weaver_server::api::{ApiLimits, AppState, router};
 use weaver_server::security::{Identity, NamespaceScope, Role};
+
+use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
+use weaver_testkit::intercept::{Answer, Call, Intercept, Intercepted};
 
 use crate::server::Server;
 
@@ -112,22 +115,75 @@ async fn an_identity_is_named_and_limited_to_its_role_and_namespaces() {
     assert!(String::from_utf8_lossy(&entries[0].body).contains(r#""who":"ci""#), "{entries:?}");
 }
 
+/// A store that cannot write an audit entry with its tasks, as DynamoDB (ADR 0022).
+struct AuditsApart;
+
+#[async_trait::async_trait]
+impl Intercept for AuditsApart {
+    async fn around(&self, call: Call, store: &Arc<dyn Store>) -> Result<Answer> {
+        call.send(store.as_ref()).await
+    }
+
+    fn audits_in_the_transaction(&self, _: &Arc<dyn Store>) -> bool {
+        false
+    }
+}
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(InMemoryQueue::new(Arc::new(SystemClock::new())))
+}
+
+async fn serving(store: Arc<dyn Store>) -> Server {
+    Server::over(store, Arc::new(SystemClock::new()), ApiLimits::default()).await
+}
+
 #[tokio::test]
 async fn after_a_shutdown_all_actions_are_in_the_journal_in_order() {
-    let server = Server::start().await;
-    let store = Arc::clone(&server.store);
-    let mut expected = Vec::new();
-    for _ in 0..20 {
-        expected.push(format!("task/{}", server.enqueue(json!({})).await));
+    for store in [memory(), Arc::new(Intercepted::of(memory(), AuditsApart))] {
+        let server = serving(store.clone()).await;
+        let mut expected = Vec::new();
+        for _ in 0..20 {
+            expected.push(format!("task/{}", server.enqueue(json!({})).await));
+        }
+        server.post_empty("/api/v1/tasks/1/cancel").await.expect(200);
+        expected.push("task/1".to_owned());
+        server.stop().await;
+        let server = serving(store).await;
+        let page = server.get("/api/v1/audit").await.expect(200);
+        let target = |entry: &serde_json::Value| entry["target"].as_str().expect("text").to_owned();
+        assert_eq!(
+            page["entries"].as_array().expect("a list").iter().map(target).collect::<Vec<_>>(),
+            expected
+        );
     }
-    server.post_empty("/api/v1/tasks/1/cancel").await.expect(200);
-    expected.push("task/1".to_owned());
-    server.stop().await;
-    let stream = StreamKey::new(Namespace::new("default").unwrap(), "audit");
-    let page = store.read_entries(&stream, ReadFrom::After(Seq(0)), 100).await.unwrap();
-    let target = |entry: &Entry| {
-        let line: serde_json::Value = serde_json::from_slice(&entry.body).unwrap();
-        line["target"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn entries_of_enqueues_read_the_same_whether_they_were_written_with_the_tasks_or_after_them() {
+    let mut pages = Vec::new();
+    for store in [memory(), Arc::new(Intercepted::of(memory(), AuditsApart)) as Arc<dyn Store>] {
+        let server = serving(store).await;
+        server.enqueue(json!({})).await;
+        let batch = json!({ "tasks": [{ "task_type": "t" }, { "task_type": "t" }] });
+        server.post("/api/v1/tasks", &batch).await.expect(201);
+        let mut page = server.get("/api/v1/audit").await.expect(200);
+        for entry in page["entries"].as_array_mut().expect("a list") {
+            entry["at"] = json!(null);
+        }
+        pages.push(page);
+    }
+    assert_eq!(pages[0], pages[1]);
+    assert_eq!(pages[0]["entries"][1]["detail"], "2 tasks, the last is 3");
+}
+
+#[tokio::test]
+async fn an_enqueue_is_in_the_journal_although_no_entry_can_be_appended_after_it() {
+    let plan = |site: &CallSite| match site.method {
+        "append_entries" => Fault::FailBefore,
+        _ => Fault::None,
     };
-    assert_eq!(page.entries.iter().map(target).collect::<Vec<_>>(), expected);
+    let server = serving(Arc::new(FaultyStore::new(memory(), Arc::new(SystemClock::new()), plan))).await;
+    let id = server.enqueue(json!({})).await;
+    let page = server.get("/api/v1/audit").await.expect(200);
+    assert_eq!(page["entries"][0]["target"], format!("task/{id}"));
 }

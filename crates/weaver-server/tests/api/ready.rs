@@ -52,7 +52,7 @@ async fn a_server_whose_disk_refuses_writes_is_not_ready_until_writes_succeed_ag
         let refuses = Arc::clone(&refuses);
         move |site: &CallSite| {
             let is_write =
-                matches!(site.method, "put_document" | "enqueue_batch" | "commit" | "append_entries");
+                matches!(site.method, "put_document" | "enqueue_audited" | "commit" | "append_entries");
             if is_write && refuses.load(Ordering::Relaxed) { Fault::FailBefore } else { Fault::None }
         }
     };

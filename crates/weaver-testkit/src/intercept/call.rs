@@ -15,7 +15,9 @@ use weaver_core::ports::{
     Seq, Store, StreamKey, TaskQuery, TrimBefore,
 };
 use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
-use weaver_core::queue::{Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Wake};
+use weaver_core::queue::{
+    Committed, CommittedAndLeased, EnqueueAudit, Enqueued, Interest, LeaderEpoch, Overdue, Wake,
+};
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
 
@@ -63,6 +65,8 @@ macro_rules! calls {
 calls! {
     EnqueueBatch enqueue_batch { tasks: Vec<NewTask> } -> Vec<Result<Enqueued>>
         = |store| store.enqueue_batch(tasks);
+    EnqueueAudited enqueue_audited { tasks: Vec<NewTask>, audit: EnqueueAudit } -> Vec<Result<Enqueued>>
+        = |store| store.enqueue_audited(tasks, audit);
     Lease lease { request: LeaseRequest } -> Vec<Leased> = |store| store.lease(request);
     Commit commit { transitions: Vec<Transition>, leader: Option<LeaderEpoch> } -> Vec<Committed>
         = |store| store.commit(transitions, leader);

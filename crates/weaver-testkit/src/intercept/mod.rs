@@ -37,6 +37,11 @@ pub trait Intercept: Send + Sync {
     fn commits_and_leases_at_once(&self, store: &Arc<dyn Store>) -> bool {
         store.commits_and_leases_at_once()
     }
+
+    /// As [`Queue::audits_in_the_transaction`](weaver_core::queue::Queue::audits_in_the_transaction).
+    fn audits_in_the_transaction(&self, store: &Arc<dyn Store>) -> bool {
+        store.audits_in_the_transaction()
+    }
 }
 
 /// A store whose calls all pass through an [`Intercept`].

@@ -18,7 +18,7 @@ use weaver_core::ports::{
 };
 use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
 use weaver_core::queue::{
-    Committed, CommittedAndLeased, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake,
+    Committed, CommittedAndLeased, EnqueueAudit, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake,
 };
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
@@ -43,6 +43,18 @@ impl<I: Intercept> Queue for Intercepted<I> {
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
         forward!(self, EnqueueBatch { tasks })
+    }
+
+    fn audits_in_the_transaction(&self) -> bool {
+        self.by.audits_in_the_transaction(&self.store)
+    }
+
+    async fn enqueue_audited(
+        &self,
+        tasks: Vec<NewTask>,
+        audit: EnqueueAudit,
+    ) -> Result<Vec<Result<Enqueued>>> {
+        forward!(self, EnqueueAudited { tasks, audit })
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {

@@ -66,6 +66,7 @@ impl Intercept for BridgedRuntime {
         let may_wake = matches!(
             call,
             Call::EnqueueBatch { .. }
+                | Call::EnqueueAudited { .. }
                 | Call::Commit { .. }
                 | Call::CommitAndLease { .. }
                 | Call::ConfirmStopped { .. }

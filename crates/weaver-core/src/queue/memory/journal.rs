@@ -10,6 +10,7 @@ use crate::id::TaskKey;
 use crate::limits::check_page;
 use crate::ports::{Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore, check_entries};
 use crate::queue::memory::InMemoryQueue;
+use crate::time::Timestamp;
 
 /// The most entries one stream keeps in memory; above it the oldest are dropped. More than an attempt's log
 /// can have (a worker limits it to 4 MiB, with 16 bytes for each line), so that its beginning is kept.
@@ -28,6 +29,22 @@ struct Stream {
 }
 
 impl JournalState {
+    /// Adds entries; returns the number of the last one.
+    pub(super) fn append(&mut self, stream: &StreamKey, bodies: &[Bytes], at: Timestamp) -> Seq {
+        if bodies.is_empty() {
+            return self.streams.get(stream).map_or(Seq(0), |stream| stream.last);
+        }
+        let stream = self.streams.entry(stream.clone()).or_default();
+        for body in bodies {
+            stream.last.0 += 1;
+            if stream.entries.len() == STREAM_MAX_ENTRIES {
+                stream.entries.pop_front();
+            }
+            stream.entries.push_back(Entry { seq: stream.last, at, body: body.clone() });
+        }
+        stream.last
+    }
+
     /// Forgets the streams of a purged task.
     pub(super) fn forget_task(&mut self, key: &TaskKey) {
         if self.streams.is_empty() {
@@ -50,19 +67,7 @@ impl Journal for InMemoryQueue {
         stream.validate()?;
         check_entries(bodies)?;
         let at = self.clock.now().steady;
-        let mut state = self.journal.lock();
-        if bodies.is_empty() {
-            return Ok(state.streams.get(stream).map_or(Seq(0), |stream| stream.last));
-        }
-        let stream = state.streams.entry(stream.clone()).or_default();
-        for body in bodies {
-            stream.last.0 += 1;
-            if stream.entries.len() == STREAM_MAX_ENTRIES {
-                stream.entries.pop_front();
-            }
-            stream.entries.push_back(Entry { seq: stream.last, at, body: body.clone() });
-        }
-        Ok(stream.last)
+        Ok(self.journal.lock().append(stream, bodies, at))
     }
 
     async fn read_entries(&self, stream: &StreamKey, from: ReadFrom, limit: u32) -> Result<JournalPage> {

@@ -113,7 +113,8 @@ impl Audit {
 
     fn push(&self, caller: &Caller, namespace: &Namespace, record: AuditRecord) -> usize {
         let AuditRecord { action, target, detail } = record;
-        let line = Line { who: caller.name().to_owned(), action: action.to_owned(), target, detail };
+        let line =
+            Line { who: caller.name().to_owned(), action: action.to_owned(), target, detail, tasks: None };
         let body = serde_json::to_vec(&line).unwrap_or_default(); // Four texts can always be written.
         let mut pending = self.pending.lock();
         pending.entries.entry(namespace.clone()).or_default().push(Bytes::from(body));
@@ -130,11 +131,15 @@ impl Audit {
             }
             return;
         }
-        let new = bodies.len() as u64;
+        self.trim_if_due(namespace, bodies.len() as u64).await;
+    }
+
+    /// Trims the stream once per so many entries; the store itself wrote those of an enqueue.
+    pub(crate) async fn trim_if_due(&self, namespace: &Namespace, new: u64) {
         let before = self.written.fetch_add(new, Ordering::Relaxed);
         if before / TRIM_EVERY != (before + new) / TRIM_EVERY {
             let old = TrimBefore::Time(self.clock.now().saturating_sub(self.retention));
-            if let Err(error) = self.store.trim_entries(&stream, old).await {
+            if let Err(error) = self.store.trim_entries(&stream(namespace), old).await {
                 tracing::warn!(%error, %namespace, "trimming old audit entries failed");
             }
         }

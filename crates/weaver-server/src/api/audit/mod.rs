@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use weaver_api::{AuditEntry, AuditPage, AuditQuery, namespace_or_default};
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
+use weaver_core::queue::EnqueueAudit;
 
 pub(crate) use denials::{Denials, audit_denials, denied};
 pub(crate) use journal::Audit;
@@ -18,13 +19,34 @@ use super::caller::{Caller, Permission};
 use super::extract::Params;
 use super::{ApiResult, AppState};
 
+/// The action of an enqueue.
+pub(super) const ENQUEUE: &str = "task.enqueue";
+
 #[derive(Serialize, Deserialize)]
 struct Line {
     who: String,
     action: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     target: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
+    /// Instead of target and detail, in an entry that the store wrote with new tasks: their number, and the
+    /// lowest and the highest of their ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tasks: Option<[u64; 3]>,
+}
+
+/// What the store writes into the journal with the tasks of an enqueue.
+pub(crate) fn enqueue_audit(caller: &Caller) -> EnqueueAudit {
+    let line = serde_json::json!({ "who": caller.name(), "action": ENQUEUE }).to_string();
+    // The object is closed after the numbers.
+    let open = line.strip_suffix('}').unwrap_or(&line);
+    EnqueueAudit { before: format!("{open},\"tasks\":["), after: "]}".to_owned() }
+}
+
+/// Target and detail of an entry about so many new tasks.
+pub(super) fn enqueued(count: u64, first: &str, last: &str) -> (String, Option<String>) {
+    (format!("task/{first}"), (count > 1).then(|| format!("{count} tasks, the last is {last}")))
 }
 
 /// An audit entry before its actor and time are known; [`AuditEntry`] is its wire form.
@@ -68,7 +90,7 @@ pub(crate) async fn list_audit(
 }
 
 fn stream(namespace: &Namespace) -> StreamKey {
-    StreamKey::new(namespace.clone(), "audit")
+    StreamKey::audit(namespace.clone())
 }
 
 fn shown(entry: &Entry) -> AuditEntry {
@@ -77,7 +99,12 @@ fn shown(entry: &Entry) -> AuditEntry {
         action: "unreadable".to_owned(),
         target: String::from_utf8_lossy(&entry.body).into_owned(),
         detail: None,
+        tasks: None,
     };
-    let Line { who, action, target, detail } = serde_json::from_slice(&entry.body).unwrap_or_else(unreadable);
+    let line = serde_json::from_slice(&entry.body).unwrap_or_else(unreadable);
+    let Line { who, action, mut target, mut detail, tasks } = line;
+    if let Some([count, first, last]) = tasks {
+        (target, detail) = enqueued(count, &first.to_string(), &last.to_string());
+    }
     AuditEntry { seq: entry.seq.0, at: entry.at, actor: who, action, target, detail }
 }
