@@ -10,7 +10,7 @@ use serde::de::value::{CowStrDeserializer, MapAccessDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use weaver_core::error::{Invalid, Problem as FieldProblem};
-use weaver_core::task::{ContentType, NewTask as CoreNewTask};
+use weaver_core::task::{ContentType, Dispatch, NewTask as CoreNewTask};
 use weaver_core::time::Timestamp;
 
 use super::json::from_hex;
@@ -95,6 +95,9 @@ pub struct NewTask {
     /// For finding tasks; at most 64.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Whether workers pull it or a leader assigns it. If absent, as its queue says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
     /// The trace context of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
@@ -124,7 +127,7 @@ impl TryFrom<NewTask> for CoreNewTask {
             ($($field:ident)*) => { $(if let Some(value) = wire.$field { task = task.$field(value); })* };
         }
         set!(namespace queue priority run_at max_attempts max_losses expires_at serial_key idempotency_key);
-        set!(task_group_id session_id);
+        set!(task_group_id session_id dispatch);
         if let Some(ms) = wire.delay_ms {
             task = task.delay(Duration::from_millis(ms));
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weaver_core::error::{Invalid, Problem};
 use weaver_core::id::{Epoch, LeaseToken, TaskKey, Version};
 use weaver_core::lease as core;
-use weaver_core::name::{Namespace, TaskType, WorkerId};
+use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 
 use super::names::{default_name, to_ms};
 use super::task_record::task_id;
@@ -78,6 +78,8 @@ impl LeaseRequest {
             max: self.max,
             slots: self.slots.unwrap_or(self.max),
             ttl: Duration::from_millis(self.ttl_ms),
+            // The server's to decide: it knows whether there is a leader.
+            assign_fallback: false,
         })
     }
 
@@ -94,6 +96,55 @@ impl LeaseRequest {
             slots: Some(request.slots),
             ttl_ms: to_ms(request.ttl),
             wait_ms: to_ms(wait),
+        }
+    }
+}
+
+/// A worker starts tasks that a leader assigned to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct StartAssignedRequest {
+    /// The namespace; `default` if absent.
+    #[serde(default = "default_name")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1))]
+    pub namespace: String,
+    /// The worker's id, as in its heartbeats.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1))]
+    pub worker: String,
+    /// 128 random bits in hexadecimal digits, drawn for this call: an idempotency key. A repeated call
+    /// returns what the first one started.
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9a-fA-F]{32}$"))]
+    pub token: String,
+    /// Tasks to start at most; default 1.
+    #[serde(default = "one")]
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
+    pub max: u32,
+    /// How long each lease lasts; default 30 s.
+    #[serde(default = "default_ttl_ms")]
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
+    pub ttl_ms: u64,
+}
+
+impl StartAssignedRequest {
+    /// The request as the domain has it.
+    pub fn to_core(&self) -> Result<core::LeaseRequest, Invalid> {
+        let (namespace, worker) =
+            (Namespace::try_from(self.namespace.as_str())?, WorkerId::try_from(self.worker.as_str())?);
+        let (max, ttl) = (self.max, Duration::from_millis(self.ttl_ms));
+        // A leader has chosen: the queue does not matter.
+        let request = core::LeaseRequest::new(namespace, QueueName::default(), worker, token(&self.token)?);
+        Ok(core::LeaseRequest { max, slots: max, ttl, ..request })
+    }
+
+    /// A request as the domain has it.
+    pub fn of(request: &core::LeaseRequest) -> Self {
+        Self {
+            namespace: request.namespace.to_string(),
+            worker: request.worker.to_string(),
+            token: format!("{:032x}", request.token.0),
+            max: request.max,
+            ttl_ms: to_ms(request.ttl),
         }
     }
 }

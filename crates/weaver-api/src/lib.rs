@@ -75,6 +75,8 @@
 //! | `GET /api/v1/events` | [`EventsQuery`], `Last-Event-ID` | `text/event-stream` of [`Change`]s |
 //! | `POST /api/v1/work/lease` | [`LeaseRequest`] | [`LeaseResponse`], after at most `wait_ms` |
 //! | `POST /api/v1/work/cancelled` | [`WaitForCancelled`] | [`CancelledWaited`], after at most `wait_ms` |
+//! | `POST /api/v1/work/start-assigned` | [`StartAssignedRequest`] | [`LeaseResponse`] |
+//! | `POST /api/v1/work/wait-assigned` | [`WaitForAssigned`] | [`WorkWaited`], after at most `wait_ms` |
 //! | `POST /api/v1/work/wait` | [`WaitForWork`] | [`WorkWaited`], after at most `wait_ms` |
 //! | `POST /api/v1/work/renew` | [`RenewRequest`] | [`RenewResponse`] |
 //! | `POST /api/v1/work/finish` | [`FinishRequest`] | [`FinishResponse`] |
@@ -128,7 +130,7 @@ pub use finish::{Finish, FinishRequest, FinishResponse, FinishResult, FinishStat
 pub use json::Json;
 pub use lease::{
     ConfirmStoppedRequest, Lease, LeaseRequest, LeaseResponse, LeasedTask, RenewRequest, RenewResponse,
-    Renewal,
+    Renewal, StartAssignedRequest,
 };
 pub use lists::{
     ClockJumped, Health, ListTasksQuery, MaintenanceFailing, NamespaceItem, NamespacePageQuery,
@@ -162,7 +164,7 @@ pub use strict::{JSON_DEPTH_MAX, NotStrict, StrictProblem, check_strict};
 pub use task::{Assignment, Attempt, HeldLease, History, Progress, Task};
 pub use tokens::{CreatedToken, LoginLink, NewToken, Role, Token, UnknownRole};
 pub use words::{from_word, word_of};
-pub use work::{CancelledWaited, WaitForCancelled, WaitForWork, WorkWaited};
+pub use work::{CancelledWaited, WaitForAssigned, WaitForCancelled, WaitForWork, WorkWaited};
 pub use workers::{
     DeregisterRequest, DirectiveRequest, Heartbeat, HeartbeatRequest, HeartbeatResponse, Worker, WorkerRef,
 };
@@ -171,8 +173,9 @@ pub use workers::{
 pub use weaver_core::lease::{ContinuationChange, Renewed};
 pub use weaver_core::ports::{Directive, Order, RunnerStatus as WorkerStatus};
 pub use weaver_core::quarantine::RecordKind;
+pub use weaver_core::task::Dispatch;
 pub use weaver_core::task::{AttemptOutcome, Cause, TaskState};
 pub use weaver_merge::domain::OnForeign;
 pub use weaver_scheduler::calendar::{Fold, Gap};
-pub use weaver_scheduler::definition::{ConcurrencyPolicy, Dispatch};
+pub use weaver_scheduler::definition::ConcurrencyPolicy;
 pub use weaver_scheduler::misfire::Misfire;

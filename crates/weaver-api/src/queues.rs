@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weaver_core::ports;
-use weaver_core::task::TaskState;
+use weaver_core::task::{Dispatch, TaskState};
 use weaver_core::time::Timestamp;
 
 use super::names::to_ms;
@@ -98,6 +98,9 @@ pub struct Queue {
     /// Concurrency limit: tasks of the queue that may run at once; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_running: Option<u32>,
+    /// Whether workers pull its tasks or a leader assigns them.
+    #[serde(default)]
+    pub dispatch: Dispatch,
     /// The version of its settings; 0 if they were never set.
     pub version: u64,
     /// Slots of the concurrency limit in use.
@@ -119,6 +122,9 @@ pub struct PutQueue {
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub max_running: Option<u32>,
+    /// Whether workers pull its tasks or a leader assigns them; default `pull`.
+    #[serde(default)]
+    pub dispatch: Dispatch,
     /// Write only if the settings still have this version (0: never set); absent: unconditionally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
@@ -136,6 +142,9 @@ pub struct QueueVersion {
     /// The concurrency limit now; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_running: Option<u32>,
+    /// Whether workers pull its tasks or a leader assigns them.
+    #[serde(default)]
+    pub dispatch: Dispatch,
     /// The version of these settings, for `expected_version`.
     pub version: u64,
 }

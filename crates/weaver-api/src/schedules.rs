@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weaver_core::task::Dispatch;
 use weaver_core::time::Timestamp;
 use weaver_scheduler::calendar::{Fold, Gap};
-use weaver_scheduler::definition::{ConcurrencyPolicy, Dispatch};
+use weaver_scheduler::definition::ConcurrencyPolicy;
 use weaver_scheduler::misfire::Misfire;
 
 use super::{Json, RetryPolicy};
@@ -28,9 +29,9 @@ pub struct ScheduleSpec {
     /// What happens to missed runs, when no scheduler was running; default `run_once`.
     #[serde(default)]
     pub misfire: Misfire,
-    /// How tasks reach workers; default `pull`.
-    #[serde(default)]
-    pub dispatch: Dispatch,
+    /// Whether workers pull its tasks or a leader assigns them; absent: as their queue says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
 }
 
 /// What starts a run.

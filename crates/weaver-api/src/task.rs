@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weaver_core::task::{AttemptOutcome, Cause, TaskState};
+use weaver_core::task::{AttemptOutcome, Cause, Dispatch, TaskState};
 use weaver_core::time::Timestamp;
 
 use super::{Json, RetryPolicy, Trace};
@@ -72,6 +72,9 @@ pub struct Task {
     /// The task it retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
+    /// Whether workers pull it or a leader assigns it; absent: as its queue says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
     /// The trace context of the caller that enqueued it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,

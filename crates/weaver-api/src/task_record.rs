@@ -45,6 +45,7 @@ impl From<&TaskRecord> for Task {
             job_definition_id: origin.job_definition_id.as_ref().map(|name| text(name)),
             scheduled_for: origin.scheduled_for,
             retry_of: origin.shown_retry_of(),
+            dispatch: origin.dispatch,
             trace: origin.trace.clone().map(Trace::from),
             state: record.state,
             cause: record.cause,
@@ -142,6 +143,7 @@ impl Task {
                 .filter(|text| text.parse::<TaskId>().is_err())
                 .map(ExternalId::new)
                 .transpose()?,
+            dispatch: self.dispatch,
             trace: self.trace.map(Into::into),
             external_id: self.external_id.map(ExternalId::new).transpose()?,
         };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use weaver_core::error::Invalid;
-use weaver_core::name::Namespace;
+use weaver_core::name::{Namespace, WorkerId};
 use weaver_core::queue::Interest;
 
 use super::lease::names;
@@ -39,6 +39,33 @@ impl WaitForWork {
             queues: names(&self.queues)?,
             types: self.types.as_ref().map(|types| names(types)).transpose()?,
             fragile: self.fragile,
+        })
+    }
+}
+
+/// Waits until a leader assigns a task to this worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WaitForAssigned {
+    /// The namespace; `default` if absent.
+    #[serde(default = "default_name")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1))]
+    pub namespace: String,
+    /// The worker's id, as in its heartbeats.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1))]
+    pub worker: String,
+    /// At most this long; capped by the server's limit.
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
+    pub wait_ms: u64,
+}
+
+impl WaitForAssigned {
+    /// The interest as the domain has it; fails on an invalid name.
+    pub fn to_core(&self) -> Result<Interest, Invalid> {
+        Ok(Interest::Assigned {
+            namespace: Namespace::try_from(self.namespace.as_str())?,
+            worker: WorkerId::try_from(self.worker.as_str())?,
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Workers: heartbeats, deregistration and directives.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use weaver_core::error::Invalid;
 use weaver_core::name::{Namespace, TaskType, WorkerId};
@@ -8,7 +10,7 @@ use weaver_core::ports::{Directive, RunnerKey, RunnerStatus as WorkerStatus};
 use weaver_core::time::Timestamp;
 
 use super::lease::names;
-use super::names::default_name;
+use super::names::{default_name, to_ms};
 
 /// Heartbeats of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +54,11 @@ pub struct Heartbeat {
     /// It leases nothing new and finishes what runs.
     #[serde(default)]
     pub draining: bool,
+    /// How often it sends a heartbeat: after five intervals of silence nothing is assigned to it. Absent: two
+    /// minutes of silence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
+    pub every_ms: Option<u64>,
 }
 
 impl From<&ports::Beat> for Heartbeat {
@@ -67,6 +74,7 @@ impl From<&ports::Beat> for Heartbeat {
             capacity: beat.capacity,
             running: beat.running,
             draining: beat.draining,
+            every_ms: beat.every.map(to_ms),
         }
     }
 }
@@ -87,6 +95,7 @@ impl TryFrom<Heartbeat> for ports::Beat {
             capacity: heartbeat.capacity,
             running: heartbeat.running,
             draining: heartbeat.draining,
+            every: heartbeat.every_ms.map(Duration::from_millis),
         })
     }
 }

@@ -260,6 +260,16 @@ impl Client {
         self.work("wait", request, request.wait_ms).await
     }
 
+    /// Waits until a leader assigns a task to a worker.
+    pub async fn wait_for_assigned(&self, request: &wire::WaitForAssigned) -> Result<wire::WorkWaited> {
+        self.work("wait-assigned", request, request.wait_ms).await
+    }
+
+    /// Starts tasks that a leader assigned to a worker.
+    pub async fn start_assigned(&self, request: &wire::StartAssignedRequest) -> Result<wire::LeaseResponse> {
+        self.work("start-assigned", request, 0).await
+    }
+
     /// Waits until one of the leased tasks is cancelled.
     pub async fn wait_for_cancelled(
         &self,

@@ -12,6 +12,7 @@ use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::ports::{Beat, Directive, RunnerKey, StreamKey, TrimBefore};
 use weaver_core::queue::{Enqueued, Interest, Wake};
 use weaver_core::task::{ContentType, NewTask, Start, ValidTask, validate_batch};
+use weaver_core::time::Monotonic;
 use weaver_runtime::{End, Ended, EndedAndLeased, Maintained, WorkSource};
 
 use crate::client::Client;
@@ -37,6 +38,11 @@ impl RemoteSource {
 impl WorkSource for RemoteSource {
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
         let response = self.client.lease(&wire::LeaseRequest::of(&request, Duration::ZERO)).await?;
+        response.tasks.into_iter().map(|leased| Ok(Leased::try_from(leased)?)).collect()
+    }
+
+    async fn start_assigned(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
+        let response = self.client.start_assigned(&wire::StartAssignedRequest::of(&request)).await?;
         response.tasks.into_iter().map(|leased| Ok(Leased::try_from(leased)?)).collect()
     }
 
@@ -85,7 +91,13 @@ impl WorkSource for RemoteSource {
                 let waited = self.client.wait_for_cancelled(&request).await?;
                 return Ok(if waited.cancelled { Wake::Ready } else { Wake::TimedOut });
             }
-            Interest::Changes { .. } => {
+            Interest::Assigned { namespace, worker } => {
+                let (namespace, worker) = (namespace.to_string(), worker.to_string());
+                let request = wire::WaitForAssigned { namespace, worker, wait_ms };
+                let waited = self.client.wait_for_assigned(&request).await?;
+                return Ok(if waited.ready { Wake::Ready } else { Wake::TimedOut });
+            }
+            Interest::Changes { .. } | Interest::Assignable { .. } => {
                 let reason = "a remote worker can wait only for work and for cancellations".to_owned();
                 return Err(Error::Unavailable { reason });
             }
@@ -161,7 +173,7 @@ impl WorkSource for RemoteSource {
         }
     }
 
-    async fn maintain(&self) -> Result<Maintained> {
+    async fn maintain(&self, _: Monotonic) -> Result<Maintained> {
         Ok(Maintained::default())
     }
 }
@@ -250,6 +262,7 @@ fn new_task(task: &ValidTask) -> wire::NewTask {
         task_group_id: origin.task_group_id.as_ref().map(ToString::to_string),
         session_id: origin.session_id.as_ref().map(ToString::to_string),
         labels: origin.labels.clone(),
+        dispatch: origin.dispatch,
         trace: origin.trace.clone().map(wire::Trace::from),
     }
 }

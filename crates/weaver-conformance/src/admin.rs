@@ -102,7 +102,7 @@ async fn a_conflict_leaves_the_settings_as_they_were(harness: Harness) {
     let space = Namespace::default();
     put(&harness, "q", limited(1), Expect::Absent).await;
     let before = queues(&harness, &space).await;
-    let paused = QueueSettings { paused: true, max_running: None };
+    let paused = QueueSettings { paused: true, max_running: None, ..QueueSettings::default() };
     conflict(harness.store.put_queue(&space, &queue("q"), paused, Expect::Absent).await);
     assert_eq!(queues(&harness, &space).await, before);
 }
@@ -117,7 +117,7 @@ async fn a_concurrency_limit_of_zero_is_refused(harness: Harness) {
 
 async fn settings_touch_only_their_own_namespace(harness: Harness) {
     harness.enqueue(task()).await;
-    let paused = QueueSettings { paused: true, max_running: None };
+    let paused = QueueSettings { paused: true, max_running: None, ..QueueSettings::default() };
     let other = namespace("other");
     harness.store.put_queue(&other, &queue("default"), paused, Expect::Absent).await.expect("it is new");
     assert_eq!(harness.lease(1).await.len(), 1);

@@ -3,7 +3,7 @@
 
 use weaver_core::id::{Epoch, TaskKey, Version};
 use weaver_core::lease::{Lease, Renewed};
-use weaver_core::lifecycle::{Command, Grant, Refused, Transition, decide};
+use weaver_core::lifecycle::{Command, Grant, OrphanCause, Refused, Transition, decide};
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::{Blocked, Committed};
 use weaver_core::task::{AttemptOutcome, Cause, TaskState};
@@ -81,7 +81,7 @@ async fn an_outcome_is_fenced_by_the_epoch_of_its_lease(harness: Harness) {
 
 async fn a_worker_lost_before_the_start_counts_as_a_loss(harness: Harness) {
     let key = assigned(&harness, "v").await;
-    harness.apply(&key, Command::Orphan).await;
+    harness.apply(&key, Command::Orphan(OrphanCause::Silent)).await;
     let record = harness.record(&key).await;
     assert_eq!((record.state, record.losses, record.executions), (TaskState::Orphaned, 1, 0));
     assert_eq!(record.assignment, None);
@@ -92,7 +92,7 @@ async fn a_worker_lost_before_the_start_counts_as_a_loss(harness: Harness) {
 
 async fn an_orphan_is_assigned_again_as_a_new_attempt(harness: Harness) {
     let key = assigned(&harness, "v").await;
-    harness.apply(&key, Command::Orphan).await;
+    harness.apply(&key, Command::Orphan(OrphanCause::Silent)).await;
     harness.apply(&key, assign("w", 8)).await;
     let record = harness.record(&key).await;
     assert_eq!((record.state, record.attempt, record.version), (TaskState::Assigned, 2, Version(4)));
@@ -103,7 +103,7 @@ async fn an_orphan_is_assigned_again_as_a_new_attempt(harness: Harness) {
 async fn a_late_start_by_a_worker_that_was_declared_lost_is_stale(harness: Harness) {
     let key = assigned(&harness, "v").await;
     let late = harness.decided(&key, Command::Start(grant(&harness, "v"))).await;
-    harness.apply(&key, Command::Orphan).await;
+    harness.apply(&key, Command::Orphan(OrphanCause::Silent)).await;
     assert_eq!(harness.commit_one(late.clone()).await, Committed::Stale);
     harness.apply(&key, assign("v", 8)).await;
     assert_eq!(harness.commit_one(late).await, Committed::Stale);
@@ -113,7 +113,7 @@ async fn a_late_start_by_a_worker_that_was_declared_lost_is_stale(harness: Harne
 async fn an_orphan_without_budget_is_abandoned_and_not_assigned(harness: Harness) {
     let key = harness.enqueue(task().max_losses(0)).await;
     harness.apply(&key, assign("v", 7)).await;
-    harness.apply(&key, Command::Orphan).await;
+    harness.apply(&key, Command::Orphan(OrphanCause::Silent)).await;
     let answer = decide(&harness.record(&key).await, assign("w", 7), harness.now().await);
     assert_eq!(answer, Err(Refused::LossBudgetSpent { max_losses: 0 }));
     harness.apply(&key, Command::AbandonOrphan).await;
@@ -123,7 +123,7 @@ async fn an_orphan_without_budget_is_abandoned_and_not_assigned(harness: Harness
 
 async fn an_orphan_with_budget_left_is_not_abandoned(harness: Harness) {
     let key = assigned(&harness, "v").await;
-    harness.apply(&key, Command::Orphan).await;
+    harness.apply(&key, Command::Orphan(OrphanCause::Silent)).await;
     let answer = decide(&harness.record(&key).await, Command::AbandonOrphan, harness.now().await);
     assert_eq!(answer, Err(Refused::LossBudgetLeft { losses: 1, max_losses: 3 }));
 }
@@ -219,7 +219,7 @@ async fn an_orphan_keeps_its_slot_and_its_key(harness: Harness) {
     let enqueued = harness.enqueue_all(vec![task().serial_key("k"), task().serial_key("k"), task()]).await;
     harness.limit("default", 1).await;
     harness.apply(&enqueued[0], assign("v", 7)).await;
-    harness.apply(&enqueued[0], Command::Orphan).await;
+    harness.apply(&enqueued[0], Command::Orphan(OrphanCause::Silent)).await;
     assert!(harness.lease(10).await.is_empty());
     // It was admitted before: its own slot and serial key do not block it.
     harness.apply(&enqueued[0], assign("w", 7)).await;

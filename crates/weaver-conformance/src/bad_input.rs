@@ -322,6 +322,8 @@ async fn a_heartbeat_over_the_limit_is_refused(harness: Harness) {
         capacity: 1,
         running: 0,
         draining: false,
+
+        every: None,
     };
     let bad = [
         ("queues", Beat { queues: vec![queue("q"); Beat::NAMES_MAX + 1], ..beat.clone() }),

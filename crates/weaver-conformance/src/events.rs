@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use weaver_core::event::{Change, ChangeCursor, Changes};
 use weaver_core::id::{Epoch, TaskKey};
 use weaver_core::lease::{Renewal, Renewed};
-use weaver_core::lifecycle::Command;
+use weaver_core::lifecycle::{Command, OrphanCause};
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::Committed;
 use weaver_core::task::{NewTask, Progress, TaskState};
@@ -41,7 +41,7 @@ async fn an_assignment_orphaned_and_expired_is_published(harness: Harness) {
     let expires_at = harness.now().await.saturating_add(seconds(10));
     let key = harness.enqueue(task().expires_at(expires_at)).await;
     harness.apply(&key, Command::Assign { worker: worker("v"), epoch: Epoch(1) }).await;
-    harness.apply(&key, Command::Orphan).await;
+    harness.apply(&key, Command::Orphan(OrphanCause::Silent)).await;
     harness.advance(seconds(11)).await;
     harness.maintain().await;
     use TaskState::{Assigned, Cancelled, Orphaned, Queued};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weaver_core::id::Epoch;
-use weaver_core::lifecycle::{Command, OverdueReason, Refused, decide};
+use weaver_core::lifecycle::{Command, OrphanCause, OverdueReason, Refused, decide};
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::Committed;
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, NewTask, TaskRecord, TaskState};
@@ -91,7 +91,7 @@ async fn a_task_that_was_assigned_but_not_started_does_expire(harness: Harness) 
 async fn an_orphan_that_never_started_does_expire(harness: Harness) {
     let key = harness.enqueue(expiring(&harness).await).await;
     harness.apply(&key, Command::Assign { worker: worker("w"), epoch: Epoch(1) }).await;
-    harness.apply(&key, Command::Orphan).await;
+    harness.apply(&key, Command::Orphan(OrphanCause::Silent)).await;
     harness.advance(seconds(11)).await;
     assert_eq!(harness.overdue().await, [(key.clone(), OverdueReason::ExpiresAt)]);
     harness.maintain().await;

@@ -62,6 +62,8 @@ pub(super) fn beat(name: &str) -> Beat {
         capacity: 4,
         running: 0,
         draining: false,
+
+        every: None,
     }
 }
 
@@ -310,7 +312,12 @@ async fn an_explanation_lists_every_blocker_at_once(harness: Harness) {
     let first = harness.enqueue(task().serial_key("k")).await;
     let key = harness.enqueue(task().serial_key("k").delay(seconds(10))).await;
     harness.lease_one().await;
-    harness.set_queue("default", QueueSettings { paused: true, max_running: Some(1) }).await;
+    harness
+        .set_queue(
+            "default",
+            QueueSettings { paused: true, max_running: Some(1), ..QueueSettings::default() },
+        )
+        .await;
     let expected = [
         Reason::DueAt { at: after(&harness, 10).await, because: None },
         Reason::KeyHeld {

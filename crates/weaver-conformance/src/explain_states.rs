@@ -4,7 +4,7 @@
 use weaver_core::error::Error;
 use weaver_core::explain::Reason;
 use weaver_core::id::{TaskId, TaskKey};
-use weaver_core::lifecycle::Command;
+use weaver_core::lifecycle::{Command, OrphanCause};
 use weaver_core::name::Namespace;
 use weaver_core::outcome::{Outcome, Retry};
 use weaver_core::ports::{Beat, QueueSettings};
@@ -38,7 +38,7 @@ async fn an_orphan_reports_how_often_it_was_lost(harness: Harness) {
     let key = harness.enqueue(task()).await;
     for losses in 1..=2 {
         harness.apply(&key, assign("v")).await;
-        harness.apply(&key, Command::Orphan).await;
+        harness.apply(&key, Command::Orphan(OrphanCause::Silent)).await;
         assert_eq!(reasons(&harness, &key).await, [Reason::Orphaned { losses }]);
     }
 }
@@ -104,7 +104,12 @@ async fn the_explanation_text_names_the_evidence(harness: Harness) {
     let first = harness.enqueue(task().serial_key("k")).await;
     let key = harness.enqueue(task().serial_key("k").delay(seconds(10))).await;
     harness.lease_one().await;
-    harness.set_queue("default", QueueSettings { paused: true, max_running: Some(1) }).await;
+    harness
+        .set_queue(
+            "default",
+            QueueSettings { paused: true, max_running: Some(1), ..QueueSettings::default() },
+        )
+        .await;
     send(&harness, Beat { draining: true, ..beat("w") }).await;
     let (due, until) = (after(&harness, 10).await, after(&harness, 30).await);
     let expected = [

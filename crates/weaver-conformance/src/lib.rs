@@ -19,6 +19,7 @@ mod bad_input;
 mod cancel;
 mod counting;
 mod delays;
+mod dispatch;
 mod document_batches;
 mod documents;
 mod enqueue;
@@ -97,6 +98,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         ("cancel", cancel::cases()),
         ("expiry", expiry::cases()),
         ("assignment", assignment::cases()),
+        ("dispatch", dispatch::cases()),
         ("leadership", leadership::cases()),
         ("isolation", isolation::cases()),
         ("events", events::cases()),

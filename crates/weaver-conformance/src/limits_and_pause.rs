@@ -181,7 +181,12 @@ async fn a_raised_or_removed_limit_lets_more_in(harness: Harness) {
 
 async fn a_paused_and_limited_queue_is_both(harness: Harness) {
     harness.enqueue_all(vec![task(); 3]).await;
-    harness.set_queue("default", QueueSettings { paused: true, max_running: Some(1) }).await;
+    harness
+        .set_queue(
+            "default",
+            QueueSettings { paused: true, max_running: Some(1), ..QueueSettings::default() },
+        )
+        .await;
     assert!(harness.lease(10).await.is_empty());
     harness.limit("default", 1).await;
     assert_eq!(harness.lease(10).await.len(), 1);

@@ -37,6 +37,8 @@ fn beat(key: RunnerKey) -> Beat {
         capacity: 4,
         running: 1,
         draining: false,
+
+        every: None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use weaver_core::id::{Epoch, LeaseToken, TaskKey};
 use weaver_core::lease::{Leased, Renewed};
-use weaver_core::lifecycle::{Command, Grant, OverdueReason, Refused, Transition, decide};
+use weaver_core::lifecycle::{Command, Grant, OrphanCause, OverdueReason, Refused, Transition, decide};
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::Committed;
 use weaver_core::task::{CancelReason, Cause, TaskState};
@@ -82,7 +82,7 @@ async fn a_decision_made_while_it_was_assigned_is_stale_after_it_finished(harnes
     let key = harness.enqueue(task()).await;
     harness.apply(&key, assignment()).await;
     let start = harness.decided(&key, Command::Start(grant())).await;
-    let orphan = harness.decided(&key, Command::Orphan).await;
+    let orphan = harness.decided(&key, Command::Orphan(OrphanCause::Silent)).await;
     harness.cancel(&key).await;
     expect_stale(&harness, start).await;
     expect_stale(&harness, orphan).await;
@@ -134,7 +134,7 @@ fn every_command() -> Vec<Command> {
         Command::Lease(grant()),
         assignment(),
         Command::Start(grant()),
-        Command::Orphan,
+        Command::Orphan(OrphanCause::Silent),
         Command::AbandonOrphan,
         Command::Expire(OverdueReason::Lease),
         Command::Expire(OverdueReason::ExpiresAt),

@@ -277,7 +277,7 @@ async fn the_key_of_an_unknown_format_stays_held_and_is_explained(harness: Harne
 }
 
 async fn the_slot_of_an_unreadable_task_stays_held(harness: Harness) {
-    let settings = QueueSettings { paused: false, max_running: Some(1) };
+    let settings = QueueSettings { paused: false, max_running: Some(1), ..QueueSettings::default() };
     let (here, limited) = (Namespace::default(), queue("default"));
     let put = harness.store.put_queue(&here, &limited, settings, Expect::Anything);
     put.await.expect("it can be set");

@@ -26,7 +26,7 @@ cases![
 async fn settings(harness: Harness, how: Corruption) {
     let (here, elsewhere) = (Namespace::default(), namespace("elsewhere"));
     let (broken, fine) = (queue("broken"), queue("default"));
-    let limit = QueueSettings { paused: false, max_running: Some(5) };
+    let limit = QueueSettings { paused: false, max_running: Some(5), ..QueueSettings::default() };
     for name in [&broken, &fine] {
         harness.store.put_queue(&here, name, limit, Expect::Anything).await.expect("it can be set");
     }

@@ -81,6 +81,12 @@ rules! {
         !is_paused(paused) && !is_full(occupied, max_running)
     }
 
+    /// Whether a task with this dispatch of its own (0: none), in a queue with that one, has the wanted
+    /// dispatch (0: any). The numbers are those of [`Dispatch`](crate::task::Dispatch).
+    fn has_dispatch(own: u8, of_queue: u8, wanted: u8) {
+        wanted == 0 || own == wanted || (own == 0 && of_queue == wanted)
+    }
+
     /// Whether its worker was lost before, or one loss would be one too many. Such a task starts at once and
     /// is never buffered with others, so that one that crashes its worker takes no other task with it.
     fn is_fragile(losses: u32, max_losses: u32) {

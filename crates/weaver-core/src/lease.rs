@@ -8,7 +8,7 @@ use crate::error::{Invalid, Problem};
 use crate::id::{Epoch, LeaseToken, TaskKey, Version};
 use crate::json_number;
 use crate::name::{Namespace, QueueName, TaskType, WorkerId};
-use crate::task::{Progress, TaskRecord};
+use crate::task::{DispatchFilter, Progress, TaskRecord};
 use crate::time::duration_ms;
 
 /// How long a lease lasts by default.
@@ -73,13 +73,30 @@ pub struct LeaseRequest {
     pub slots: u32,
     /// How long each lease lasts, from [`LEASE_TTL_MIN`] to [`LEASE_TTL_MAX`].
     pub ttl: Duration,
+    /// Also tasks that a leader would assign: there has been none for long, and the settings allow it.
+    pub assign_fallback: bool,
 }
 
 impl LeaseRequest {
     /// One task of any type from one queue, for [`LEASE_TTL_DEFAULT`].
     pub fn new(namespace: Namespace, queue: QueueName, worker: WorkerId, token: LeaseToken) -> Self {
         let ttl = LEASE_TTL_DEFAULT;
-        Self { namespace, queues: vec![queue], types: None, worker, token, max: 1, slots: 1, ttl }
+        Self {
+            namespace,
+            queues: vec![queue],
+            types: None,
+            worker,
+            token,
+            max: 1,
+            slots: 1,
+            ttl,
+            assign_fallback: false,
+        }
+    }
+
+    /// Of which dispatch it requests tasks.
+    pub fn dispatch(&self) -> DispatchFilter {
+        if self.assign_fallback { DispatchFilter::Any } else { DispatchFilter::Pulled }
     }
 
     /// Refuses zero and huge numbers. Stores call it first.

@@ -14,6 +14,7 @@
 pub mod admission;
 pub mod bytes_text;
 pub mod clock;
+pub mod cluster;
 pub mod error;
 pub mod event;
 pub mod explain;

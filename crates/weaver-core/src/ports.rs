@@ -7,6 +7,7 @@
 //! Methods carry their noun (`list_tasks`, `list_runners`), so that one value can implement all ports.
 
 mod admin;
+mod assignments;
 mod documents;
 mod journal;
 mod runners;
@@ -14,6 +15,7 @@ mod tasks;
 mod unreadable;
 
 pub use admin::{Admin, Expect, PurgeRule, Purged, QueueInfo, QueueSettings};
+pub use assignments::{AssignableRequest, Assignments};
 pub use documents::{
     DOCUMENT_MAX_BYTES, DOCUMENT_WRITES_MAX, Document, DocumentKey, DocumentWrite, Documents, check_document,
     check_document_writes,
@@ -33,6 +35,12 @@ pub use unreadable::UnreadableRecords;
 use crate::queue::Queue;
 
 /// Every port at once: what the rest of Weaver is built on.
-pub trait Store: Queue + Tasks + Admin + Runners + Documents + Journal + UnreadableRecords {}
+pub trait Store:
+    Queue + Assignments + Tasks + Admin + Runners + Documents + Journal + UnreadableRecords
+{
+}
 
-impl<T: Queue + Tasks + Admin + Runners + Documents + Journal + UnreadableRecords + ?Sized> Store for T {}
+impl<T> Store for T where
+    T: Queue + Assignments + Tasks + Admin + Runners + Documents + Journal + UnreadableRecords + ?Sized
+{
+}

@@ -8,6 +8,7 @@
 
 mod attempts;
 mod defaults;
+mod dispatch;
 mod envelope;
 pub mod fields;
 mod new;
@@ -18,6 +19,7 @@ mod valid;
 
 pub use attempts::{ATTEMPTS_KEPT, AttemptOutcome, AttemptRecord, Attempts};
 pub use defaults::{MAX_ATTEMPTS_DEFAULT, MAX_LOSSES_DEFAULT, PROMPT_TASK_TYPE, TypeDefaults};
+pub use dispatch::{Dispatch, DispatchFilter};
 pub use envelope::{ContentType, TaskEnvelope};
 pub use new::NewTask;
 pub use record::{Assignment, Continuation, HeldLease, Progress, ReadyBy, TaskRecord};

@@ -133,6 +133,11 @@ impl Monotonic {
     pub fn saturating_add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span))
     }
+
+    /// How long after `earlier` this is; zero if it is not after.
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
 }
 
 /// Durations as whole milliseconds in documents, under field names that end in `_ms`.

@@ -166,7 +166,7 @@ fn readable_settings(item: &Item, namespace: &str, queue: &str) -> Result<()> {
             Some(number.ok_or_else(|| damaged("`max_running` is not a valid number"))?)
         }
     };
-    QueueSettings { paused: item.flag("paused"), max_running }.validate()?;
+    QueueSettings { paused: item.flag("paused"), max_running, ..QueueSettings::default() }.validate()?;
     Ok(())
 }
 

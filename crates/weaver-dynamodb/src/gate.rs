@@ -168,7 +168,10 @@ fn passage(before: &TaskRecord, after: &TaskRecord, gate: Option<Gate>) -> Vec<W
         }
         (true, false) => {
             let freed = Write::update(Table::Data, keys::gate(namespace, key), "REMOVE holder ADD turn :one");
-            vec![freed.when("holder = :id").value(":id", n(id.0)).value(":one", n(1))]
+            let freed = freed.when("holder = :id").value(":id", n(id.0)).value(":one", n(1));
+            // An orphan that is released has not begun: it waits at the gate like a new task.
+            let waits = after.state.is_waiting().then(|| member(after, key));
+            std::iter::once(freed).chain(waits).collect()
         }
         _ if is_member(before) && !is_member(after) => vec![turned(namespace, key), left()],
         _ if is_member(after) && before.ready_at != after.ready_at => {

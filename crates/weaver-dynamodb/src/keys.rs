@@ -3,6 +3,7 @@
 use weaver_core::id::{LeaseToken, TaskId, TaskKey};
 use weaver_core::name::{Namespace, QueueName, SerialKey};
 use weaver_core::ports::{DocumentKey, RunnerKey, StreamKey};
+use weaver_core::task::Dispatch;
 use weaver_core::task::{Priority, UniqueKey};
 use weaver_core::time::Timestamp;
 
@@ -58,8 +59,19 @@ pub(crate) fn foreign(namespace: &Namespace) -> String {
     join(&["foreign", namespace.as_str()])
 }
 
-pub(crate) fn ready_partition(namespace: &Namespace, queue: &QueueName) -> String {
-    join(&[namespace.as_str(), queue.as_str()])
+/// The waiting tasks of a queue: those without a dispatch of their own, or those with this one.
+pub(crate) fn ready_partition(namespace: &Namespace, queue: &QueueName, own: Option<Dispatch>) -> String {
+    match own {
+        None => join(&[namespace.as_str(), queue.as_str()]),
+        Some(own) => join(&[namespace.as_str(), queue.as_str(), own.as_str()]),
+    }
+}
+
+/// The tasks that are assigned and not started, and the orphans.
+pub(crate) const UNSTARTED: &str = "unstarted";
+
+pub(crate) fn unstarted(task: &TaskKey) -> Item {
+    data(UNSTARTED, &join(&[task.namespace.as_str(), &padded(task.id.0)]))
 }
 
 pub(crate) fn ready_sort(priority: Priority, ready_at: Timestamp, id: TaskId) -> String {

@@ -59,7 +59,11 @@ impl Ready {
         record.state.is_waiting().then(|| Self {
             key: record.key.clone(),
             name: name_of(record),
-            partition: keys::ready_partition(&record.key.namespace, &record.spec.queue),
+            partition: keys::ready_partition(
+                &record.key.namespace,
+                &record.spec.queue,
+                record.spec.dispatch(),
+            ),
             sort: keys::ready_sort(record.spec.priority, record.ready_at, record.key.id),
             version: record.version,
             task_type: record.spec.envelope.task_type.to_string(),

@@ -14,9 +14,9 @@ use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Expect, QueueSettings};
 use weaver_core::quarantine::Unreadable;
 use weaver_core::queue::Blocked;
-use weaver_core::task::TaskRecord;
+use weaver_core::task::{Dispatch, TaskRecord};
 
-use crate::codec::value::{Attributes, n};
+use crate::codec::value::{Attributes, n, s};
 use crate::db::{Item, Query, Table, Transacted, Write, Written};
 use crate::keys;
 use crate::records::too_contended;
@@ -34,17 +34,20 @@ pub(crate) struct QueueState {
     pub(crate) occupied: u64,
     /// The first limit was set, and running tasks are not counted yet.
     pub(crate) is_counting: bool,
+    /// A task with a dispatch of its own was enqueued.
+    pub(crate) has_own_dispatch: bool,
 }
 
 impl QueueState {
     /// Decodes a queue's item. Unreadable settings count as paused.
     pub(crate) fn of(item: &Item) -> Self {
-        let paused = QueueSettings { paused: true, max_running: None };
+        let paused = QueueSettings { paused: true, ..QueueSettings::default() };
         Self {
             settings: settings_of(item).unwrap_or(paused),
             version: Version(item.number("settings_version").unwrap_or_default()),
             occupied: item.number("occupied").unwrap_or_default(),
             is_counting: item.flag("counting"),
+            has_own_dispatch: item.flag("own_dispatch"),
         }
     }
 
@@ -122,6 +125,19 @@ impl DynamoStore {
         Err(too_contended(&format!("queue {namespace}/{queue}")))
     }
 
+    /// Notes in a queue's item that tasks with a dispatch of their own wait in it, before the first is stored.
+    pub(crate) async fn note_own_dispatch(&self, namespace: &Namespace, queue: &QueueName) -> Result<()> {
+        let place = (keys::queues(namespace), queue.to_string());
+        if self.known.lock().contains(&place) {
+            return Ok(());
+        }
+        let write = Write::update(Table::Data, keys::data(&place.0, &place.1), "SET own_dispatch = :true");
+        let done = self.db.write(write.value(":true", AttributeValue::Bool(true))).await?;
+        debug_assert!(matches!(done, Written::Applied(_)), "it has no condition");
+        self.known.lock().insert(place);
+        Ok(())
+    }
+
     /// Counts the running tasks of a queue that has just got its first limit. Each is counted once, even if
     /// several processes count or a count is repeated.
     async fn count_running(&self, namespace: &Namespace, queue: &QueueName) -> Result<()> {
@@ -176,7 +192,14 @@ pub(crate) fn settings_of(item: &Item) -> Result<QueueSettings, Unreadable> {
             Some(max.ok_or_else(|| undecodable("max_running"))?)
         }
     };
-    let settings = QueueSettings { paused, max_running };
+    let dispatch = match item.get("dispatch") {
+        None => Dispatch::default(),
+        Some(_) => {
+            let found = item.text("dispatch").and_then(Dispatch::from_word);
+            found.ok_or_else(|| undecodable("dispatch"))?
+        }
+    };
+    let settings = QueueSettings { paused, max_running, dispatch };
     settings.validate().map_err(|_| undecodable("max_running"))?;
     Ok(settings)
 }
@@ -189,7 +212,7 @@ fn settings_write(
     is_first_limit: bool,
 ) -> Write {
     let key = keys::data(&keys::queues(namespace), queue.as_str());
-    let mut set = "SET paused = :paused, settings_version = :next, occupied = if_not_exists(occupied, :zero)"
+    let mut set = "SET paused = :paused, dispatch = :dispatch, settings_version = :next, occupied = if_not_exists(occupied, :zero)"
         .to_owned();
     if is_first_limit {
         set.push_str(", #counting = :true");
@@ -201,6 +224,7 @@ fn settings_write(
     let mut write = Write::update(Table::Data, key, set)
         .name("#format", "format")
         .value(":paused", AttributeValue::Bool(settings.paused))
+        .value(":dispatch", s(settings.dispatch.as_str()))
         .value(":next", n(state.version.next().0))
         .value(":zero", n(0));
     if is_first_limit {

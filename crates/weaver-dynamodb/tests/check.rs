@@ -34,7 +34,7 @@ async fn filled() -> Database {
     let tasks = vec![NewTask::new("t"), NewTask::new("t").serial_key("b"), large];
     store.enqueue_batch(tasks).await.expect("the store answers");
     let (namespace, queue) = (Namespace::default(), QueueName::new("mail").expect("a name"));
-    let settings = QueueSettings { paused: false, max_running: Some(3) };
+    let settings = QueueSettings { paused: false, max_running: Some(3), ..QueueSettings::default() };
     store.put_queue(&namespace, &queue, settings, Expect::Anything).await.expect("the store answers");
     let runner_id = WorkerId::new("w").expect("a name");
     let beat = Beat {
@@ -46,6 +46,8 @@ async fn filled() -> Database {
         capacity: 1,
         running: 0,
         draining: false,
+
+        every: None,
     };
     store.beat(vec![beat]).await.expect("the store answers");
     for kind in ["job_definition", "note"] {

@@ -40,7 +40,7 @@ async fn harness() -> ProxyHarness {
     let proxy = Proxy::before(&database, plan).await;
     let db = Arc::new(proxy.connection(&database).open().expect("the proxy is local"));
     let store = DynamoStore::new(db, Arc::new(clock.clone()), DynamoOptions::default());
-    let settings = QueueSettings { paused: false, max_running: Some(5) };
+    let settings = QueueSettings { paused: false, max_running: Some(5), ..QueueSettings::default() };
     store
         .put_queue(&Namespace::default(), &QueueName::default(), settings, Expect::Anything)
         .await

@@ -168,7 +168,7 @@ async fn an_end_whose_response_was_lost_is_applied_and_published_once() {
 async fn settings_and_documents_whose_responses_were_lost_are_no_conflicts() {
     let harness = harness(first(1, "UpdateItem", "settings_version", Fault::ResponseLost)).await;
     let (namespace, queue) = (Namespace::default(), QueueName::default());
-    let settings = QueueSettings { paused: true, max_running: None };
+    let settings = QueueSettings { paused: true, max_running: None, ..QueueSettings::default() };
     let version = harness.store.put_queue(&namespace, &queue, settings, Expect::Absent).await;
     assert_eq!(version.expect("no other write"), Version(1));
 

@@ -280,6 +280,8 @@ async fn a_runner_reads_correctly_to_a_client_that_knows_only_the_seed_and_back(
         capacity: 1,
         running: 0,
         draining: false,
+
+        every: None,
     };
     harness.store.beat(vec![beat]).await.expect("as set up");
     let item = harness.seed.runner("project-a", "ours").await;

@@ -159,7 +159,7 @@ async fn a_pause_in_one_process_holds_in_another() {
     use weaver_core::ports::{Admin, Expect, QueueSettings};
     let (one, other) = two().await;
     one.store.enqueue(NewTask::new("t")).await.expect("as set up");
-    let paused = QueueSettings { paused: true, max_running: None };
+    let paused = QueueSettings { paused: true, max_running: None, ..QueueSettings::default() };
     one.store
         .put_queue(&Namespace::default(), &QueueName::default(), paused, Expect::Anything)
         .await

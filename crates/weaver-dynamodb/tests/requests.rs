@@ -149,7 +149,7 @@ async fn the_other_ports_make_the_documented_requests() {
     assert_eq!(count.asked(), [("GetItem", 1), ("TransactWriteItems", 1)]);
     count.store.read_entries(&stream, ReadFrom::After(Seq(0)), 10).await.expect("as set up");
     assert_eq!(count.asked(), [("GetItem", 1), ("Query", 1)]);
-    let settings = QueueSettings { paused: true, max_running: None };
+    let settings = QueueSettings { paused: true, max_running: None, ..QueueSettings::default() };
     count
         .store
         .put_queue(&space, &QueueName::default(), settings, Expect::Anything)

@@ -82,6 +82,8 @@ pub(crate) struct Shared {
     pub(crate) changed: Notify,
     /// Notified after every batch that cancelled a running task.
     pub(crate) cancelled: Notify,
+    /// Notified after every batch that assigned a task.
+    pub(crate) assigned: Notify,
     /// The reason of the last failure.
     pub(crate) failure: Mutex<String>,
     /// Records that this process could not read.
@@ -120,6 +122,7 @@ impl Engine {
             database: RwLock::new(Some(Arc::new(opened.database))),
             changed: Notify::new(),
             cancelled: Notify::new(),
+            assigned: Notify::new(),
             failure: Mutex::default(),
             quarantine: Arc::clone(&memory.quarantine),
         });
@@ -222,6 +225,9 @@ impl Engine {
         }
         if std::mem::take(&mut self.memory.cancelled) {
             self.shared.cancelled.notify_waiters();
+        }
+        if std::mem::take(&mut self.memory.assigned) {
+            self.shared.assigned.notify_waiters();
         }
         let wake_hints = self.memory.index.take_wake_hints();
         for waiter in self.memory.waiters.choose(&wake_hints, &self.memory.index) {

@@ -123,7 +123,7 @@ enum By {
     Label = 6,
 }
 
-/// The prefix of a selector's index rows. `None` for live states, serial keys and "all", which are found
+/// The prefix of a selector's index rows. `None` for live states, serial keys, workers and "all", which are found
 /// elsewhere.
 pub(crate) fn lookup_prefix(namespace: u32, selector: &Selector) -> Option<Vec<u8>> {
     let state;
@@ -141,7 +141,7 @@ pub(crate) fn lookup_prefix(namespace: u32, selector: &Selector) -> Option<Vec<u
             joined = label_text(name, value);
             (By::Label, joined.as_str())
         }
-        Selector::All | Selector::State(_) | Selector::SerialKey(_) => return None,
+        Selector::All | Selector::State(_) | Selector::SerialKey(_) | Selector::Worker(_) => return None,
     };
     Some(lookup(namespace, by, text))
 }

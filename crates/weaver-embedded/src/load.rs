@@ -159,7 +159,7 @@ fn load_queues(table: &impl Rows, memory: &mut Memory) -> StoreResult<StoredCoun
                 let finding = Quarantined::new(kind, namespace.clone(), queue.as_str(), why, found_at);
                 memory.quarantine.add(Quarantined { queue: Some(queue.clone()), ..finding });
                 memory.unread_queues.insert((namespace.clone(), queue.clone()));
-                let settings = QueueSettings { paused: true, max_running: None };
+                let settings = QueueSettings { paused: true, ..QueueSettings::default() };
                 let counts = count_ended(table, &namespace, number, &queue)?;
                 // A version above 0: settings exist.
                 StoredQueue { counts, settings, version: Version(1) }

@@ -48,6 +48,8 @@ pub(crate) struct Memory {
     pub(crate) changes: Vec<Change>,
     /// Whether this batch cancelled a running task.
     pub(crate) cancelled: bool,
+    /// Whether this batch assigned a task.
+    pub(crate) assigned: bool,
     /// Queues whose counts this batch changed.
     pub(crate) touched: HashSet<(Namespace, QueueName)>,
 }
@@ -101,6 +103,7 @@ impl Memory {
             runners_swept_at: Timestamp::MIN,
             changes: Vec::new(),
             cancelled: false,
+            assigned: false,
             touched: HashSet::new(),
             options,
         }

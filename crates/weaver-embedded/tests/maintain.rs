@@ -64,7 +64,7 @@ async fn fill(store: &EmbeddedStore, clock: &ManualClock) {
     assert_eq!(leased.len(), 3);
     store.mark_succeeded(&leased[0], Some(Bytes::from_static(b"\xff\x00"))).await.expect("done");
     store.mark_failed(&leased[1], "it broke").await.expect("failed");
-    let settings = QueueSettings { paused: true, max_running: Some(3) };
+    let settings = QueueSettings { paused: true, max_running: Some(3), ..QueueSettings::default() };
     let slow = QueueName::new("slow").expect("a name");
     store
         .put_queue(&Namespace::new("other").expect("a name"), &slow, settings, Expect::Absent)

@@ -17,7 +17,8 @@ use crate::PostgresStore;
 use crate::error::StoreFault;
 use crate::names::Interner;
 use crate::ports::runner;
-use crate::row::record;
+use crate::row::{dispatch_of, record};
+
 use crate::sql::Statement;
 use crate::types::Token;
 
@@ -88,7 +89,8 @@ impl PostgresStore {
 
     async fn check_queues(&self, check: &mut Check<'_>) -> Result<(), StoreFault> {
         let page = self.statement(
-            "SELECT namespace, queue, paused, max_running FROM weaver.queues WHERE (namespace, queue) > ($1, $2) \
+            "SELECT namespace, queue, paused, max_running, dispatch FROM weaver.queues \
+             WHERE (namespace, queue) > ($1, $2) \
              ORDER BY namespace, queue LIMIT $3",
         );
         let mut last = (String::new(), String::new());
@@ -111,7 +113,7 @@ impl PostgresStore {
     async fn check_runners(&self, check: &mut Check<'_>) -> Result<(), StoreFault> {
         let page = self.statement(
             "SELECT runner_id, project_root, started_at, queues, types, capacity, running, draining, status, directive, \
-             last_heartbeat, namespace FROM weaver.runners WHERE (namespace, runner_id) > ($1, $2) \
+             last_heartbeat, every_ms, namespace FROM weaver.runners WHERE (namespace, runner_id) > ($1, $2) \
              AND last_heartbeat IS NOT NULL ORDER BY namespace, runner_id LIMIT $3",
         );
         let mut last = (String::new(), String::new());
@@ -190,7 +192,8 @@ fn readable_settings(row: &PgRow) -> Result<(), StoreFault> {
     QueueName::new(row.try_get::<String, _>(1)?)?;
     let max_running: Option<i64> = row.try_get(3)?;
     let max_running = max_running.map(u32::try_from).transpose().map_err(StoreFault::unreadable)?;
-    QueueSettings { paused: row.try_get(2)?, max_running }.validate()?;
+    let dispatch = dispatch_of(row.try_get(4)?)?;
+    QueueSettings { paused: row.try_get(2)?, max_running, dispatch }.validate()?;
     Ok(())
 }
 

@@ -51,7 +51,12 @@ impl ReadyTasks {
                         .as_ref()
                         .is_none_or(|types| types.iter().any(|name| name.as_str() == self.task_type))
             }
-            Interest::Cancelled { .. } | Interest::Changes { .. } => false,
+            // A hint names tasks of a queue without settings and without a dispatch of their own: they are
+            // pulled.
+            Interest::Assignable { .. }
+            | Interest::Assigned { .. }
+            | Interest::Cancelled { .. }
+            | Interest::Changes { .. } => false,
         }
     }
 }

@@ -14,8 +14,8 @@ use weaver_core::name::{
 use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
 use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{
-    Assignment, AttemptRecord, Attempts, Cause, ContentType, Continuation, HeldLease, Labels, Origin,
-    Priority, Progress, ReadyBy, TaskEnvelope, TaskRecord, TaskSpec, TraceContext,
+    Assignment, AttemptRecord, Attempts, Cause, ContentType, Continuation, Dispatch, HeldLease, Labels,
+    Origin, Priority, Progress, ReadyBy, TaskEnvelope, TaskRecord, TaskSpec, TraceContext,
 };
 use weaver_core::time::Timestamp;
 
@@ -139,8 +139,7 @@ fn read(row: &PgRow, interner: &mut Interner) -> Result<TaskRecord> {
     let cause = columns.take::<Option<&str>>()?.map(cause_of).transpose()?;
     let (version, renewals) = (Version(columns.number()?), columns.number()?);
     let (attempt, executions) = (columns.count()?, columns.count()?);
-    let (failures, losses) = (columns.count()?, columns.count()?);
-    let priority = priority(&mut columns)?;
+    let (failures, losses, priority) = (columns.count()?, columns.count()?, priority(&mut columns)?);
     let (max_attempts, max_losses) = (columns.count()?, columns.count()?);
     let (created_at, updated_at, ready_at) = (columns.instant()?, columns.instant()?, columns.instant()?);
     let (first_started_at, finished_at) = (columns.at()?, columns.at()?);
@@ -158,6 +157,7 @@ fn read(row: &PgRow, interner: &mut Interner) -> Result<TaskRecord> {
     let last_error = columns.take::<Option<&str>>()?.map(Arc::<str>::from);
     let result = columns.take::<Option<&[u8]>>()?.map(Bytes::copy_from_slice);
     let payload = Bytes::copy_from_slice(columns.take()?);
+    let dispatch = columns.take::<Option<i16>>()?.map(dispatch_of).transpose()?;
     let attempts = attempts(&mut columns, interner, &head, outcome, last_error.as_ref())?;
     let spec = TaskSpec {
         queue,
@@ -170,7 +170,7 @@ fn read(row: &PgRow, interner: &mut Interner) -> Result<TaskRecord> {
         expires_at,
         serial_key: keys.0,
         idempotency_key: keys.1,
-        origin: origin.boxed(),
+        origin: Origin { dispatch, ..origin }.boxed(),
     };
     Ok(TaskRecord {
         key: TaskKey::new(namespace, id),
@@ -208,6 +208,12 @@ pub(crate) const RETRY_WHEN_NULL: RetryPolicy = RetryPolicy::Exponential {
     cap: std::time::Duration::from_secs(8 * 3600),
     jitter: true,
 };
+
+/// The dispatch of a stored number.
+pub(crate) fn dispatch_of(number: i16) -> Result<Dispatch> {
+    let dispatch = u8::try_from(number).ok().and_then(Dispatch::of_number);
+    dispatch.ok_or_else(|| StoreFault::unreadable(format!("dispatch {number}")))
+}
 
 fn priority(columns: &mut Columns<'_>) -> Result<Priority> {
     let number: i16 = columns.take()?;
@@ -272,6 +278,7 @@ fn origin(columns: &mut Columns<'_>, scheduled_for: Option<Timestamp>) -> Result
         retry_of_external_id: None,
         trace: None,
         external_id: None,
+        dispatch: None,
     })
 }
 

@@ -61,6 +61,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
         &with_rules(include_str!("schema/pick.sql")),
         &with_rules(include_str!("schema/gate.sql")),
         &with_rules(include_str!("schema/claim.sql")),
+        &with_rules(include_str!("schema/assignments.sql")),
         &with_rules(include_str!("schema/wait_probe.sql")),
         &with_rules(include_str!("schema/ends.sql")),
         &with_rules(include_str!("schema/renew.sql")),

@@ -69,7 +69,7 @@ macro_rules! run_columns {
          r.assigned_worker_id, r.assigned_at, r.assigned_epoch, r.continuation_check_deadline_at, r.outcome, \
          r.serial_key, r.idempotency_key, r.job_definition_id, r.task_group_id, r.session_id, r.retry_of, \
          r.labels::text, r.retry::text, r.trace::text, r.content_type, r.progress_fraction, r.progress_message, \
-         r.last_error, r.result, r.payload, \
+         r.last_error, r.result, r.payload, r.dispatch, \
          CASE WHEN r.attempt > 1 OR (r.attempt = 1 AND r.state NOT IN ('ASSIGNED', 'RUNNING') AND r.outcome IS NULL) \
          THEN (SELECT json_agg(json_build_array(c.attempt, c.assigned_worker_id, c.fence, \
          weaver.micros(c.started_at), weaver.micros(c.ended_at), c.outcome, c.error) ORDER BY c.attempt)::text \
@@ -136,9 +136,10 @@ statements! {
         FROM weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text[]::jsonb[], $12, $13) \
         AS e (ids)";
     number_audit = "SELECT weaver.number_audit($1)";
-    claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $5, $7, $8, $9, $10, $11) c \
+    claim = concat!("SELECT ", run_columns!(), " FROM \
+        weaver.claim($1, $2, $3, $5, $7, $8, $9, $10, $11, $12) c \
         CROSS JOIN LATERAL weaver.start($1, $4, $5, $6, c.now, c.tids, c.limited) r");
-    wait_probe = "SELECT ready, ready_in_us FROM weaver.wait_probe($1, $2, $3, $4, $5, $6)";
+    wait_probe = "SELECT ready, ready_in_us FROM weaver.wait_probe($1, $2, $3, $4, $5, $6, $7)";
     finish = "SELECT applied, frees FROM weaver.finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     complete = "SELECT weaver.complete($1, $2, $3, $4, $5, $6, $7)";
@@ -146,6 +147,17 @@ statements! {
     any_cancelled = "SELECT EXISTS (SELECT FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::uuid[]) \
         AS i (namespace, id, version, token) JOIN weaver.leases l ON l.first_id = i.id AND NOT l.is_shared \
         WHERE l.state = {number(cancelled)} AND l.version = i.version AND l.token = i.token AND l.namespace = i.namespace)";
+    assignable = concat!("SELECT ", run_columns!(), " FROM weaver.assignable($1, $2, $3, $4, $5, $6) \
+        WITH ORDINALITY AS i (id, place) CROSS JOIN LATERAL \
+        (SELECT * FROM weaver.all_job_runs a WHERE a.id = i.id OFFSET 0) r ORDER BY i.place");
+    assignments = concat!("SELECT ", run_columns!(), " FROM \
+        (SELECT l.first_id, l.updated_at FROM weaver.leases l \
+        WHERE l.state IN ({number(assigned)}, {number(orphaned)}) AND l.format BETWEEN 1 AND $2 \
+        ORDER BY l.updated_at, l.first_id LIMIT $1) i \
+        CROSS JOIN LATERAL (SELECT * FROM weaver.all_job_runs a WHERE a.id = i.first_id OFFSET 0) r \
+        ORDER BY i.updated_at, i.first_id");
+    is_assigned = "SELECT EXISTS (SELECT FROM weaver.leases l WHERE l.worker = $2 AND l.namespace = $1 \
+        AND l.state = {number(assigned)} AND l.format BETWEEN 1 AND $3)";
     lock_tasks = "SELECT weaver.lock_tasks($1)";
     /// Those of these tasks whose lease row no other transaction has locked.
     unlocked_tasks = "SELECT weaver.unlocked($1, $2)";
@@ -172,19 +184,20 @@ statements! {
     ahead_of = "SELECT weaver.ahead_of($1, $2, $3)";
     groups = "SELECT g.id, g.states, g.counts, g.last_at FROM weaver.groups($1, $2, $3) g";
     queue_names = "SELECT DISTINCT queue FROM weaver.counts($1, NULL) WHERE count <> 0";
-    queue_settings = "SELECT queue, paused, max_running, version FROM weaver.queues WHERE namespace = $1";
+    queue_settings = "SELECT queue, paused, max_running, version, dispatch FROM weaver.queues \
+        WHERE namespace = $1";
     occupied = "SELECT weaver.occupied($1, q.name) FROM unnest($2::text[]) WITH ORDINALITY AS q (name, place) \
         ORDER BY q.place";
-    put_queue = "SELECT done, current FROM weaver.put_queue($1, $2, $3, $4, $5, $6)";
+    put_queue = "SELECT done, current FROM weaver.put_queue($1, $2, $3, $4, $5, $6, $7)";
     purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5, $6)";
     bloated_tables = "SELECT relname::text FROM pg_stat_user_tables WHERE schemaname = $1 \
         AND relname IN ('tasks', 'ready', 'leases', 'ended', 'moves') AND n_dead_tup > greatest($2, n_live_tup / 2)";
     prune = "SELECT weaver.prune($1)";
     namespaces = "SELECT namespace FROM weaver.namespaces() AS n (namespace) WHERE namespace > $1 ORDER BY 1 LIMIT $2";
-    heartbeat = "SELECT weaver.heartbeat($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    heartbeat = "SELECT weaver.heartbeat($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     set_directive = "SELECT weaver.set_directive($1, $2, $3)";
     stop_runner = "UPDATE weaver.runners SET status = 'stopped' WHERE namespace = $1 AND runner_id = $2";
     list_runners = "SELECT runner_id, project_root, started_at, queues, types, capacity, running, draining, status, \
-        directive, last_heartbeat FROM weaver.runners WHERE namespace = $1 AND runner_id > $2 \
+        directive, last_heartbeat, every_ms FROM weaver.runners WHERE namespace = $1 AND runner_id > $2 \
         AND last_heartbeat IS NOT NULL ORDER BY runner_id LIMIT $3";
 }

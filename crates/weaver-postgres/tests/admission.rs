@@ -168,7 +168,7 @@ async fn what_is_due_and_what_has_expired_are_found_by_bounds_of_an_index() {
     let due = condition("is_due", &["ready_at", "now()"], Dialect::Sql).expect("it is a rule");
     let expired = ["executions = 0", "now()", "expires_at"];
     let expired = condition("is_expired", &expired, Dialect::Sql).expect("it is a rule");
-    let lane = "namespace = 'default' AND queue = 'q' AND priority = 5";
+    let lane = "namespace = 'default' AND queue = 'q' AND dispatch = 0 AND priority = 5";
     let questions = [
         (
             format!("{lane} AND {startable} ORDER BY ready_at, id LIMIT 10"),

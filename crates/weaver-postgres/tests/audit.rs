@@ -92,15 +92,20 @@ async fn an_enqueue_that_dies_at_its_audit_entry_leaves_neither() {
         {
             tokio::task::yield_now().await;
         }
-        open.rollback().await.expect("the server answers");
     };
     let enqueued = {
         let mut enqueue = std::pin::pin!(harness.enqueue(5));
-        tokio::select! {
-            enqueued = &mut enqueue => panic!("its entry is not in its transaction: {enqueued:?}"),
-            () = killed => {}
+        let early = tokio::select! {
+            enqueued = &mut enqueue => Some(enqueued),
+            () = killed => None,
+        };
+        open.rollback().await.expect("the server answers");
+        match early {
+            Some(Ok(enqueued)) => panic!("its entry is not in its transaction: {enqueued:?}"),
+            // The answer to the killed call may come before that to the killing one.
+            Some(failed) => failed,
+            None => enqueue.await,
         }
-        enqueue.await
     };
     let (tasks, entries) = harness.contents().await;
     match enqueued {

@@ -31,7 +31,7 @@ async fn filled(schema: &Schema) -> PostgresStore {
     finish_one(&store).await;
     let namespace = Namespace::default();
     let queue = QueueName::new("mail").expect("a name");
-    let settings = QueueSettings { paused: false, max_running: Some(3) };
+    let settings = QueueSettings { paused: false, max_running: Some(3), ..QueueSettings::default() };
     store.put_queue(&namespace, &queue, settings, Expect::Anything).await.expect("the store answers");
     let runner_id = WorkerId::new("w").expect("a name");
     let beat = Beat {
@@ -43,6 +43,8 @@ async fn filled(schema: &Schema) -> PostgresStore {
         capacity: 1,
         running: 0,
         draining: false,
+
+        every: None,
     };
     store.beat(vec![beat]).await.expect("the store answers");
     for kind in ["job_definition", "note"] {

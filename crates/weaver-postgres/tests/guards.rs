@@ -74,7 +74,7 @@ async fn every_pair_of_states_is_allowed_or_refused_as_core_has_it() {
             let mut moved = false;
             // With every possible charge: one of them is right if the transition is allowed.
             for charges in [[1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0; 4]] {
-                for cause in ["", "cause = 'lost', "] {
+                for cause in ["", "cause = 'lost', ", "cause = 'released', "] {
                     // The cause is set twice otherwise.
                     let set = columns(*to);
                     let set = if cause.is_empty() { set } else { set.replace("cause = ", "log_ref = ") };

@@ -93,7 +93,7 @@ async fn a_paused_queue_wakes_no_waiter_and_resuming_it_does() {
     let schema = Schema::new();
     let (enqueuing, waiting) = nodes(&schema).await;
     let set = |paused| {
-        let settings = QueueSettings { paused, max_running: None };
+        let settings = QueueSettings { paused, ..QueueSettings::default() };
         let (enqueuing, namespace) = (&enqueuing, Namespace::default());
         async move {
             enqueuing.put_queue(&namespace, &mine(), settings, Expect::Anything).await.expect("it answers")

@@ -10,7 +10,7 @@ use support::Schema;
 use weaver_core::clock::Clock;
 use weaver_core::id::{Epoch, LeaseToken, TaskKey, Version};
 use weaver_core::lease::Lease;
-use weaver_core::lifecycle::{Command, Grant, decide};
+use weaver_core::lifecycle::{Command, Grant, OrphanCause, decide};
 use weaver_core::name::{Namespace, WorkerId};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::{DocumentKey, Documents, Expect, Tasks};
@@ -74,7 +74,7 @@ impl World {
                 let epoch = Epoch(self.terms[leader].epoch.0);
                 self.lead(leader, Command::Assign { worker: worker(leader), epoch }).await;
             }
-            Step::Orphan(leader) => self.lead(leader, Command::Orphan).await,
+            Step::Orphan(leader) => self.lead(leader, Command::Orphan(OrphanCause::Silent)).await,
             Step::Start(number) => {
                 let token = LeaseToken(7 + number as u128);
                 let ttl = std::time::Duration::from_secs(30);

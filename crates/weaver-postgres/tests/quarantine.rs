@@ -101,7 +101,7 @@ async fn maintenance_expires_leases_beside_rows_that_cannot_be_decoded() {
     world.advance(31).await;
     let source = LocalSource::new(world.store.clone());
     for _ in 0..2 {
-        source.maintain().await.expect("maintenance goes on");
+        source.maintain(Default::default()).await.expect("maintenance goes on");
     }
     let found = world.store.get_tasks(&keys[2..]).await.expect("the store answers");
     for record in found.into_iter().flatten() {

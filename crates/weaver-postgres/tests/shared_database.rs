@@ -86,7 +86,7 @@ async fn a_foreign_transaction_delays_the_one_task_it_locks_and_no_other() {
         changes = items.len();
     }
     assert_eq!(changes, 1);
-    LocalSource::new(store.clone()).maintain().await.expect("the store answers");
+    LocalSource::new(store.clone()).maintain(Default::default()).await.expect("the store answers");
     transaction.rollback().await.expect("it ends");
     let answers = store.commit(ends, None).await.expect("now it is free");
     assert!(!answers.contains(&Committed::Stale), "{answers:?}");
@@ -130,7 +130,8 @@ async fn a_node_whose_clock_is_ten_minutes_off_starts_nothing_early_and_takes_no
         assert_eq!(of_it.expires_at.since(of_it.started_at), TTL);
         assert!(of_it.started_at.since(of_right.started_at) < Duration::from_secs(60));
         // Its maintenance expires no lease, and its retries are due when they should be.
-        let done = LocalSource::new(wrong.clone()).maintain().await.expect("the store answers");
+        let done =
+            LocalSource::new(wrong.clone()).maintain(Default::default()).await.expect("the store answers");
         assert_eq!(done, weaver_runtime::Maintained::default());
         wrong.commit(vec![end(&taken[0], Outcome::failed("x"))], None).await.expect("it answers");
         right.commit(vec![end(&held, Outcome::DONE)], None).await.expect("it answers");

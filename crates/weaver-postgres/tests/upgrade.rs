@@ -94,7 +94,7 @@ async fn fill(store: &PostgresStore) {
     assert!(fatal[0].is_ok());
     let dead = lease(store, "dead", 1).await;
     let _ = end(store, &dead[0].record, Outcome::failed("at once")).await;
-    let settings = QueueSettings { paused: false, max_running: Some(9) };
+    let settings = QueueSettings { paused: false, max_running: Some(9), ..QueueSettings::default() };
     let (namespace, queue) = (Namespace::default(), QueueName::new("limited").expect("a name"));
     store.put_queue(&namespace, &queue, settings, Expect::Anything).await.expect("the store answers");
     let key = DocumentKey::new(namespace, "note", "n");

@@ -1,6 +1,7 @@
 //! Where a worker gets its tasks: a store in this process, or a server over HTTP.
 
 mod ended;
+mod leaderless;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -18,12 +19,14 @@ use weaver_core::name::Namespace;
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::{Beat, Directive, PurgeRule, RunnerKey, Store, StreamKey, TrimBefore};
 use weaver_core::queue::finish::{EndReport, finish, finish_and_lease};
+use weaver_core::queue::start::start_assigned;
 use weaver_core::queue::{Committed, Enqueued, Interest, Overdue, Wake};
 use weaver_core::task::{NewTask, TaskRecord};
-use weaver_core::time::Timestamp;
+use weaver_core::time::{Monotonic, Timestamp};
 
 use crate::ctx::Ctx;
 use crate::process_lock::ProcessLock;
+use crate::source::leaderless::Leaderless;
 
 /// Overdue tasks per round of maintenance, and finished tasks per purge statement.
 const MAINTAIN_MAX: u32 = 500;
@@ -46,6 +49,10 @@ pub trait WorkSource: Send + Sync {
     /// Leases due tasks, at most `request.max`. Empty if none is due; retried with the same token it returns
     /// the leases of the first call.
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>>;
+    /// Starts tasks that a leader assigned to the worker, at most `request.max`; its queues and types do not
+    /// matter. A task whose start is not applied is not in the answer. Retried with the same token it answers
+    /// what the first call started.
+    async fn start_assigned(&self, request: LeaseRequest) -> Result<Vec<Leased>>;
     /// Extends leases, up to 1000 per call; carries the handlers' progress.
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>>;
     /// Reports the outcomes of attempts.
@@ -77,9 +84,10 @@ pub trait WorkSource: Send + Sync {
     async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>>;
     /// All namespaces, for workers that serve `*`.
     async fn namespaces(&self) -> Result<Vec<Namespace>>;
-    /// One bounded round of maintenance: lease expiry, `expires_at`, cancellation holds, retention.
+    /// One bounded round of maintenance: lease expiry, `expires_at`, cancellation holds, retention, and what a
+    /// leader would do if there is none for long. `now` is the worker's clock.
     /// Idempotent, and safe on many workers at once: no leader election is needed.
-    async fn maintain(&self) -> Result<Maintained>;
+    async fn maintain(&self, now: Monotonic) -> Result<Maintained>;
 }
 
 /// The answers to reported outcomes, and to the lease request that followed them.
@@ -143,6 +151,7 @@ pub struct LocalSource {
     /// Rounds of maintenance until the next purge. Shared by the clones, which are one worker.
     rounds_to_purge: Arc<AtomicU32>,
     process_lock: Option<Arc<ProcessLock>>,
+    leaderless: Arc<Leaderless>,
 }
 
 impl LocalSource {
@@ -165,7 +174,13 @@ impl LocalSource {
     }
 
     fn purging(store: Arc<dyn Store>, retention: Option<Duration>) -> Self {
-        Self { store, retention, rounds_to_purge: Arc::default(), process_lock: None }
+        Self {
+            store,
+            retention,
+            rounds_to_purge: Arc::default(),
+            process_lock: None,
+            leaderless: Arc::default(),
+        }
     }
 
     /// Leases of processes of this machine that have ended are lost at the next round of maintenance, and not
@@ -174,6 +189,10 @@ impl LocalSource {
     #[must_use]
     pub fn with_process_lock(self, lock: Arc<ProcessLock>) -> Self {
         Self { process_lock: Some(lock), ..self }
+    }
+
+    fn with_fallback(&self, request: LeaseRequest) -> LeaseRequest {
+        LeaseRequest { assign_fallback: request.assign_fallback || self.leaderless.may_pull(), ..request }
     }
 
     /// The store it was made with.
@@ -264,7 +283,11 @@ impl LocalSource {
 #[async_trait]
 impl WorkSource for LocalSource {
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
-        self.store.lease(request).await
+        self.store.lease(self.with_fallback(request)).await
+    }
+
+    async fn start_assigned(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
+        start_assigned(&*self.store, &request).await
     }
 
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
@@ -280,7 +303,7 @@ impl WorkSource for LocalSource {
     }
 
     async fn finish_and_lease(&self, ends: &[End], request: LeaseRequest) -> Result<EndedAndLeased> {
-        finish_and_lease(&*self.store, ends, request).await
+        finish_and_lease(&*self.store, ends, self.with_fallback(request)).await
     }
 
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {
@@ -288,7 +311,19 @@ impl WorkSource for LocalSource {
     }
 
     async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
-        self.store.wait(interest, timeout).await
+        let Interest::Work { namespace, queues, types, .. } = &interest else {
+            return self.store.wait(interest, timeout).await;
+        };
+        if !self.leaderless.may_pull() {
+            return self.store.wait(interest, timeout).await;
+        }
+        // What a leader would assign can be pulled, too.
+        let (namespace, queues, types) = (namespace.clone(), queues.clone(), types.clone());
+        let assignable = Interest::Assignable { namespace, queues, types };
+        tokio::select! {
+            wake = self.store.wait(interest, timeout) => wake,
+            wake = self.store.wait(assignable, timeout) => wake,
+        }
     }
 
     async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
@@ -330,7 +365,7 @@ impl WorkSource for LocalSource {
         }
     }
 
-    async fn maintain(&self) -> Result<Maintained> {
+    async fn maintain(&self, now: Monotonic) -> Result<Maintained> {
         // Separately: a failure of one part must not stop the others.
         let ended = self.expire_ended().await;
         let expired = match self.store.overdue(MAINTAIN_MAX).await {
@@ -342,7 +377,9 @@ impl WorkSource for LocalSource {
             Some(finished_for) => self.purge(finished_for).await,
             None => Ok(0),
         };
+        let released = self.leaderless.round(&*self.store, now).await;
         let expired = expired?;
+        released?;
         Ok(Maintained { purged: purged?, lost: expired.lost + ended?, ..expired })
     }
 }

@@ -50,7 +50,7 @@ impl World {
     async fn lost(&self, store: &str) -> u32 {
         let lock = Arc::new(ProcessLock::acquire(&self.directory, store).unwrap());
         let source = LocalSource::new(self.queue.store()).with_process_lock(lock);
-        source.maintain().await.unwrap().lost
+        source.maintain(Default::default()).await.unwrap().lost
     }
 
     async fn record(&self) -> TaskRecord {

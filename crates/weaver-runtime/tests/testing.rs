@@ -219,7 +219,7 @@ async fn a_task_whose_worker_crashed_runs_again_after_lease_expiry() {
 async fn a_paused_queue_stays_as_it_is_and_what_expires_in_it_expires() {
     let (registry, trail) = noting();
     let queue = TestQueue::new();
-    let paused = QueueSettings { paused: true, max_running: None };
+    let paused = QueueSettings { paused: true, max_running: None, ..QueueSettings::default() };
     let (namespace, name) = (Namespace::default(), QueueName::default());
     queue.store().put_queue(&namespace, &name, paused, Expect::Anything).await.unwrap();
     let expires_at = queue.clock().now().saturating_add(HOUR);

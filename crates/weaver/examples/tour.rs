@@ -63,5 +63,7 @@ fn heartbeat(started_at: Timestamp) -> Result<Beat, Box<dyn Error>> {
         capacity: 16,
         running: 0,
         draining: false,
+
+        every: None,
     })
 }

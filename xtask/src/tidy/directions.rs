@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weaver-dynamodb", &["weaver-core"]),
     ("weaver-runtime", &["weaver-core"]),
     ("weaver-scheduler", &["weaver-core", "weaver-runtime"]),
+    ("weaver-cluster", &["weaver-core"]),
     // One system call, and our only `unsafe`.
     ("weaver-idmap", &[]),
     // Commands that are not ours, for whatever runs them: prompts, checks, `exec`.
@@ -46,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weaver-runtime",
             "weaver-api",
             "weaver-client",
+            "weaver-cluster",
             "weaver-scheduler",
             "weaver-process",
             "weaver-handlers",

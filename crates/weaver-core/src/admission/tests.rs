@@ -51,7 +51,10 @@ fn a_queue_is_open_unless_it_is_paused_or_full() {
     ];
     for (occupied, max_running, full) in table {
         for paused in [false, true] {
-            let queue = QueueFacts { settings: QueueSettings { paused, max_running }, occupied };
+            let queue = QueueFacts {
+                settings: QueueSettings { paused, max_running, ..QueueSettings::default() },
+                occupied,
+            };
             assert_eq!((queue.is_full(), queue.is_open()), (full, !paused && !full), "{queue:?}");
         }
     }
@@ -117,7 +120,7 @@ fn what_blocks_a_task_is_named_in_one_order() {
     for facts in 0..16_u32 {
         let [due, paused, full, gated] = [1, 2, 4, 8].map(|bit| facts & bit > 0);
         let queue = QueueFacts {
-            settings: QueueSettings { paused, max_running: Some(2) },
+            settings: QueueSettings { paused, max_running: Some(2), ..QueueSettings::default() },
             occupied: if full { 2 } else { 1 },
         };
         let expected = match (due, paused, full, gated) {

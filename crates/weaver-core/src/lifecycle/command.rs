@@ -24,9 +24,11 @@ pub enum Command {
     },
     /// The worker it was assigned to starts it.
     Start(Grant),
-    /// A leader finds that the worker it was assigned to has disappeared.
-    Orphan,
-    /// A leader ends an orphaned task that was lost more than `max_losses` times.
+    /// It is taken from the worker it was assigned to, which has not started it.
+    Orphan(OrphanCause),
+    /// Without a leader, an orphaned task is released: any worker may pull it.
+    ReleaseOrphan,
+    /// An orphaned task that was lost more than `max_losses` times is ended.
     AbandonOrphan,
     /// A worker reports the end of an attempt.
     Finish {
@@ -60,6 +62,42 @@ pub struct Grant {
     pub token: LeaseToken,
     /// How long the lease lasts, within the bounds of [`crate::lease`].
     pub ttl: Duration,
+}
+
+/// Why an assignment is taken from a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OrphanCause {
+    /// The worker's heartbeat expired.
+    Silent,
+    /// The worker drains or stops.
+    Drained,
+    /// The worker was detached from the cluster.
+    Detached,
+    /// The worker deregistered, or was never heard of.
+    Left,
+    /// The worker is alive and did not start it within `start_within_seconds`.
+    NotStarted,
+    /// A person asked for another worker.
+    Requested,
+}
+
+impl OrphanCause {
+    /// Every cause.
+    pub const ALL: [Self; 6] =
+        [Self::Silent, Self::Drained, Self::Detached, Self::Left, Self::NotStarted, Self::Requested];
+}
+
+impl std::fmt::Display for OrphanCause {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Silent => "its heartbeat expired",
+            Self::Drained => "it drains",
+            Self::Detached => "it was detached",
+            Self::Left => "it left",
+            Self::NotStarted => "it was not started in time",
+            Self::Requested => "it was reassigned by hand",
+        })
+    }
 }
 
 /// What is overdue about a task.

@@ -9,9 +9,9 @@
 //!                   assign                 Running ────────┼──▶ Dead        failed, timed out, lost
 //!                      ▼      start           ▲  │         └──▶ Cancelled
 //!      Orphaned ◀── Assigned ─────────────────┘  │ fail, time_out, expire_lease, release, snooze
-//!          └─assign──▶ ▲                      ▲  ▼
-//!                      └────── assign ──── RetryScheduled ◀─┐ run_now
-//!                                                     └─────┘
+//!        │ └─assign──▶ ▲                      ▲  ▼
+//!        │             └────── assign ──── RetryScheduled ◀─┐ run_now
+//!        └─── release_orphan (no leader) ──▶ ▲        └─────┘
 //!   Everything that has not ended can be cancelled. Terminal states are final.
 //! ```
 //!
@@ -39,6 +39,7 @@ mod lease;
 mod logging;
 mod orphan;
 mod release;
+mod release_orphan;
 mod renew;
 mod retry_as_new;
 mod run_now;
@@ -50,7 +51,7 @@ mod time_out;
 mod transition;
 
 pub use admit::{admit, admit_at};
-pub use command::{Command, Grant, OverdueReason, Refused};
+pub use command::{Command, Grant, OrphanCause, OverdueReason, Refused};
 pub use committed::was_committed;
 pub(crate) use end::recorded_before;
 pub use end::{EndDecision, Ended, decide_end};
@@ -88,7 +89,8 @@ pub fn decide(
         Command::Lease(grant) => lease::decide(record, grant, now),
         Command::Assign { worker, epoch } => assign::decide(record, worker, epoch, now),
         Command::Start(grant) => start::decide(record, grant, now),
-        Command::Orphan => orphan::decide(record),
+        Command::Orphan(cause) => orphan::decide(record, cause),
+        Command::ReleaseOrphan => release_orphan::decide(record),
         Command::AbandonOrphan => abandon_orphan::decide(record),
         Command::Finish { lease, outcome } => {
             check_lease(record, &lease)?;

@@ -14,8 +14,12 @@ pub enum Verb {
     Assign,
     /// The worker it was assigned to starts it.
     Start,
-    /// The worker it was assigned to disappeared before starting it.
+    /// The worker it was assigned to fell silent before starting it: a loss.
     Orphan,
+    /// The assignment is taken from a worker that has not started it, for another reason.
+    Recall,
+    /// An orphaned task is released, because there is no leader to assign it again.
+    ReleaseOrphan,
     /// A leader ends an orphaned task whose `max_losses` is exceeded.
     AbandonOrphan,
     /// Its handler returned without an error.
@@ -45,6 +49,8 @@ impl fmt::Display for Verb {
             Self::Assign => "be assigned",
             Self::Start => "be started by the worker it is assigned to",
             Self::Orphan => "be orphaned",
+            Self::Recall => "be taken from its worker",
+            Self::ReleaseOrphan => "be released as an orphan",
             Self::AbandonOrphan => "be abandoned",
             Self::Succeed => "succeed",
             Self::Fail => "fail",
@@ -82,7 +88,9 @@ impl Verb {
             Self::Start => Charge { executions: 1, ..none },
             Self::Fail | Self::TimeOut => Charge { failures: 1, ..none },
             Self::Orphan | Self::ExpireLease => Charge { losses: 1, ..none },
-            Self::AbandonOrphan
+            Self::Recall
+            | Self::ReleaseOrphan
+            | Self::AbandonOrphan
             | Self::Succeed
             | Self::Release
             | Self::Snooze
@@ -178,10 +186,12 @@ pub const RULES: &[Rule] = {
         because(Scheduled, Verb::Expire, Cancelled, Cause::Cancelled(Expired)),
         rule(Assigned, Verb::Start, Running),
         rule(Assigned, Verb::Orphan, Orphaned),
+        rule(Assigned, Verb::Recall, Orphaned),
         because(Assigned, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
         because(Assigned, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
         because(Assigned, Verb::Expire, Cancelled, Cause::Cancelled(Expired)),
         rule(Orphaned, Verb::Assign, Assigned),
+        because(Orphaned, Verb::ReleaseOrphan, RetryScheduled, Released),
         because(Orphaned, Verb::AbandonOrphan, Dead, Lost),
         because(Orphaned, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
         because(Orphaned, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
@@ -207,6 +217,8 @@ pub const RULES: &[Rule] = {
         because(RetryScheduled, Verb::RunNow, RetryScheduled, Snoozed),
         because(RetryScheduled, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
         because(RetryScheduled, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
+        // An orphan that was released has not started yet.
+        because(RetryScheduled, Verb::Expire, Cancelled, Cause::Cancelled(Expired)),
     ]
 };
 
@@ -232,7 +244,7 @@ mod tests {
             (Queued, &[Assigned, Running, Cancelled]),
             (Scheduled, &[Scheduled, Assigned, Running, Cancelled]),
             (Assigned, &[Orphaned, Running, Cancelled]),
-            (Orphaned, &[Assigned, Dead, Cancelled]),
+            (Orphaned, &[Assigned, RetryScheduled, Dead, Cancelled]),
             (Running, &[RetryScheduled, Succeeded, Dead, Cancelled]),
             (RetryScheduled, &[Assigned, Running, RetryScheduled, Cancelled]),
             (Succeeded, &[]),

@@ -9,7 +9,7 @@ use crate::error::{Invalid, Problem, Result};
 use crate::id::Version;
 use crate::name::{Namespace, QueueName};
 use crate::ports::{Cursor, Page};
-use crate::task::TaskState;
+use crate::task::{Dispatch, TaskState};
 
 /// Settings of queues, purging and namespaces.
 ///
@@ -49,6 +49,9 @@ pub struct QueueSettings {
     pub paused: bool,
     /// Its concurrency limit over all workers, at least 1; `None`: no limit.
     pub max_running: Option<u32>,
+    /// Who chooses the workers of its tasks that do not say so themselves. A change counts for every task
+    /// that has not been leased or assigned.
+    pub dispatch: Dispatch,
 }
 
 impl QueueSettings {

@@ -70,6 +70,8 @@ pub struct Beat {
     pub running: u32,
     /// Whether it leases no further tasks.
     pub draining: bool,
+    /// How often it is sent. `None`: it does not say; then the worker counts as alive for [`ALIVE_WITHIN`].
+    pub every: Option<Duration>,
 }
 
 impl Beat {
@@ -93,6 +95,16 @@ impl Beat {
         Ok(())
     }
 
+    /// Silence after which its worker counts as gone for assignment: five heartbeats, at least 5 s, at most
+    /// [`ALIVE_WITHIN`].
+    pub fn expires_after(&self) -> Duration {
+        let every = self.every.unwrap_or(ALIVE_WITHIN);
+        every.saturating_mul(5).clamp(Self::EXPIRES_AFTER_MIN, ALIVE_WITHIN)
+    }
+
+    /// The shortest [`expires_after`](Self::expires_after): a shorter silence is a pause of the process.
+    pub const EXPIRES_AFTER_MIN: Duration = Duration::from_secs(5);
+
     /// The longest `project_root`, in bytes.
     pub const PROJECT_ROOT_MAX_BYTES: usize = 4096;
 }
@@ -109,6 +121,28 @@ pub enum Directive {
     Drain,
     /// Finish the running tasks and exit.
     Stop,
+    /// Take nothing new and have nothing assigned, until it is attached again: `run`.
+    Detach,
+}
+
+impl Directive {
+    /// Every directive.
+    pub const ALL: [Self; 4] = [Self::Run, Self::Drain, Self::Stop, Self::Detach];
+
+    /// The word for it in JSON and storage.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Drain => "drain",
+            Self::Stop => "stop",
+            Self::Detach => "detach",
+        }
+    }
+
+    /// The directive of a stored word; one that a newer node wrote leaves the worker running.
+    pub fn of_word(word: &str) -> Self {
+        Self::ALL.into_iter().find(|directive| directive.as_str() == word).unwrap_or_default()
+    }
 }
 
 /// What is known about a runner.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::id::{TaskId, TaskKey};
 use crate::limits::check_page;
-use crate::name::{Namespace, QueueName, SerialKey, SessionId, TaskGroupId, TaskType};
+use crate::name::{Namespace, QueueName, SerialKey, SessionId, TaskGroupId, TaskType, WorkerId};
 use crate::task::{TaskRecord, TaskState};
 use crate::time::Timestamp;
 
@@ -121,6 +121,8 @@ pub enum Selector {
     Label(String, String),
     /// Tasks with this serial key that have not ended or still hold it.
     SerialKey(SerialKey),
+    /// Tasks that this worker runs, or that are assigned to it.
+    Worker(WorkerId),
 }
 
 impl Selector {
@@ -135,6 +137,7 @@ impl Selector {
             Self::Group(group) => origin.task_group_id.as_ref() == Some(group),
             Self::Session(session) => origin.session_id.as_ref() == Some(session),
             Self::Label(name, value) => origin.labels.get(name) == Some(value),
+            Self::Worker(worker) => record.holder() == Some(worker),
             Self::SerialKey(key) => {
                 record.spec.serial_key.as_ref() == Some(key)
                     && (!record.state.is_terminal() || record.holds_key())

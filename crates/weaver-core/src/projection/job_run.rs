@@ -64,6 +64,11 @@ pub const ADDITIONS: &[Addition<State>] = &[
         "its `max_losses` is exceeded: it is abandoned instead of assigned forever",
     ),
     addition(
+        State::Orphaned,
+        State::RetryScheduled,
+        "there has been no leader for long: any worker may pull it",
+    ),
+    addition(
         State::Running,
         State::RetryScheduled,
         "the attempt is closed and another one follows after the backoff",

@@ -57,10 +57,15 @@ impl Status {
             TaskState::Succeeded => Self::Complete,
             TaskState::Dead => Self::Error,
             TaskState::Cancelled => Self::Cancelled,
-            // Only started tasks are in these states; this way the word does not depend on the counter.
-            TaskState::Running | TaskState::RetryScheduled => Self::Running,
-            // A retry that is assigned or orphaned stays RUNNING: going back to QUEUED is forbidden.
-            TaskState::Assigned | TaskState::Orphaned | TaskState::Queued | TaskState::Scheduled => {
+            // Only started tasks are in this state; this way the word does not depend on the counter.
+            TaskState::Running => Self::Running,
+            // A retry that waits, is assigned or orphaned stays RUNNING: going back to QUEUED is forbidden.
+            // An orphan that never started and was released is still QUEUED.
+            TaskState::RetryScheduled
+            | TaskState::Assigned
+            | TaskState::Orphaned
+            | TaskState::Queued
+            | TaskState::Scheduled => {
                 if has_started {
                     Self::Running
                 } else {

@@ -4,7 +4,7 @@
 //! starts are out of its scope) map to the nearest one.
 
 use crate::projection::{Addition, addition};
-use crate::task::TaskState;
+use crate::task::{TaskRecord, TaskState};
 
 words! {
     /// The seed's `TaskState`, with our `Cancelled`.
@@ -50,6 +50,11 @@ pub const ADDITIONS: &[Addition<State>] = &[
     ),
     addition(
         State::Queued,
+        State::RetryScheduled,
+        "an orphaned retry was released, because there has been no leader for long",
+    ),
+    addition(
+        State::Queued,
         State::Dead,
         "every worker it was assigned to disappeared before starting it, until `max_losses` was exceeded",
     ),
@@ -61,8 +66,13 @@ pub fn allows(from: State, to: State) -> bool {
 }
 
 impl State {
-    /// The seed's word for one of Weaver's states.
-    pub const fn project(state: TaskState) -> Self {
+    /// The word for a record.
+    pub const fn of(record: &TaskRecord) -> Self {
+        Self::project(record.state, record.executions > 0)
+    }
+
+    /// The seed's word for a task in this state that was started before, or was not.
+    pub const fn project(state: TaskState, has_started: bool) -> Self {
         match state {
             // Scheduled is not RetryScheduled, though both wait for a time: that word says that an attempt
             // was made, and operators read its count as failures. `next_run_at` says when it is due.
@@ -70,6 +80,8 @@ impl State {
             // Not started yet: Running would claim an attempt that may never begin.
             TaskState::Assigned | TaskState::Orphaned => Self::Queued,
             TaskState::Running => Self::Running,
+            // An orphan that was released without ever having started waits for its first start.
+            TaskState::RetryScheduled if !has_started => Self::Queued,
             TaskState::RetryScheduled => Self::RetryScheduled,
             TaskState::Succeeded => Self::Succeeded,
             TaskState::Dead => Self::Dead,

@@ -6,6 +6,7 @@
 //!       └─ after unlocking: notifies waiters, drops purged records (ADR-0003)
 //! ```
 
+mod assignments;
 mod documents;
 mod finished;
 mod journal;
@@ -89,6 +90,8 @@ pub struct InMemoryQueue {
     /// Notified after every call that cancelled a running task. Separate from `changed`, so that its few
     /// waiters are not woken by every transition of a busy store.
     cancelled: Notify,
+    /// Notified after every call that assigned a task.
+    assigned: Notify,
     // Locked before `inner`, never after: a leader's commit reads its document first.
     documents: Mutex<DocumentsState>,
     journal: Mutex<JournalState>,
@@ -117,6 +120,7 @@ impl InMemoryQueue {
             inner: Mutex::new(Inner { state, waiters: Waiters::default() }),
             changed: Notify::new(),
             cancelled: Notify::new(),
+            assigned: Notify::new(),
             documents: Mutex::default(),
             journal: Mutex::default(),
             runners: Mutex::default(),
@@ -156,6 +160,9 @@ impl InMemoryQueue {
         }
         if effects.cancelled {
             self.cancelled.notify_waiters();
+        }
+        if effects.assigned {
+            self.assigned.notify_waiters();
         }
         // Purged records are freed here, outside the lock, and their logs are removed with them.
         if !effects.removed.is_empty() {

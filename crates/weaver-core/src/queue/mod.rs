@@ -13,6 +13,7 @@ mod ext;
 pub mod finish;
 pub mod index;
 pub mod memory;
+pub mod start;
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::id::{Epoch, TaskKey, Version};
 use crate::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use crate::lifecycle::{OverdueReason, Transition};
 use crate::limits::Limits;
-use crate::name::{Namespace, QueueName, TaskType};
+use crate::name::{Namespace, QueueName, TaskType, WorkerId};
 use crate::ports::DocumentKey;
 use crate::task::{NewTask, TaskRecord};
 
@@ -216,7 +217,7 @@ pub struct Overdue {
 /// What a caller of [`Queue::wait`] waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interest {
-    /// A task to lease, by the fields of a [`LeaseRequest`].
+    /// A task to lease, by the fields of a [`LeaseRequest`]: one that is pulled.
     Work {
         /// Only tasks of this namespace.
         namespace: Namespace,
@@ -227,6 +228,24 @@ pub enum Interest {
         /// Whether fragile tasks count: a caller that requests none of them (`slots: 0`) must not be woken
         /// for one.
         fragile: bool,
+    },
+    /// A due task that a leader assigns: what [`assignable`](crate::ports::Assignments::assignable) would
+    /// list.
+    Assignable {
+        /// Only tasks of this namespace.
+        namespace: Namespace,
+        /// Only tasks of these queues.
+        queues: Vec<QueueName>,
+        /// Only tasks of these types; `None`: of any.
+        types: Option<Vec<TaskType>>,
+    },
+    /// A task that is assigned to this worker, which has not started it. Wakes every caller that waits for
+    /// it.
+    Assigned {
+        /// Only tasks of this namespace.
+        namespace: Namespace,
+        /// The worker to which a leader assigns them.
+        worker: WorkerId,
     },
     /// Cancellation of a running task (G11): one of these leases
     /// [was cancelled](crate::lifecycle::is_cancelled). [`Queue::renew`] says which one. Wakes every caller

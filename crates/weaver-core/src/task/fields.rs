@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::name::NAME_MAX_BYTES;
 use crate::retry::{DELAY_MAX, FACTOR_MAX};
-use crate::task::Priority;
+use crate::task::{Dispatch, Priority};
 
 /// The largest `max_attempts` and `max_losses`.
 pub const BUDGET_MAX: u32 = 10_000;
@@ -54,6 +54,11 @@ pub enum Kind {
     Instant,
     /// `true` or `false`; no other spelling.
     Boolean,
+    /// One of these words.
+    Choice {
+        /// The words allowed.
+        words: &'static [&'static str],
+    },
     /// Printable ASCII; it may be empty.
     Header {
         /// The longest allowed, in bytes.
@@ -114,6 +119,9 @@ pub const TRACE: Kind = Kind::Object {
     optional: &[field("tracestate", Kind::Header { max_bytes: TRACESTATE_MAX_BYTES })],
 };
 
+/// `dispatch`: the words of a [`Dispatch`].
+pub const DISPATCH: Kind = Kind::Choice { words: &[Dispatch::Pull.as_str(), Dispatch::Assign.as_str()] };
+
 /// `max_attempts`: at least one attempt.
 pub const MAX_ATTEMPTS: Kind = Kind::Integer { min: 1, max: BUDGET_MAX };
 /// `max_losses`: 0 allows no lost attempt.
@@ -144,6 +152,7 @@ pub const OPTIONS: &[Field] = &[
     field("task_group_id", Kind::Name),
     field("session_id", Kind::Name),
     field("labels", Kind::Labels { max: LABELS_MAX }),
+    field("dispatch", DISPATCH),
     field("trace", TRACE),
 ];
 

@@ -15,8 +15,8 @@ use crate::name::{
 use crate::retry::{RetryPolicy, check_delay};
 use crate::task::fields::{self, Kind};
 use crate::task::{
-    ContentType, Labels, Origin, Priority, Start, TaskEnvelope, TaskSpec, TraceContext, TypeDefaults,
-    ValidTask,
+    ContentType, Dispatch, Labels, Origin, Priority, Start, TaskEnvelope, TaskSpec, TraceContext,
+    TypeDefaults, ValidTask,
 };
 use crate::time::Timestamp;
 
@@ -67,6 +67,7 @@ struct Extra {
     retry_of: Option<TaskId>,
     retry_of_external_id: Option<ExternalId>,
     trace: Option<TraceContext>,
+    dispatch: Option<Dispatch>,
 }
 
 macro_rules! text_setter {
@@ -215,6 +216,12 @@ impl NewTask {
         self
     }
 
+    /// Who chooses its worker. If not given, its queue says so.
+    pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
+        self.extra().dispatch = Some(dispatch);
+        self
+    }
+
     /// The W3C trace context of the producer.
     pub fn trace(mut self, trace: TraceContext) -> Self {
         self.extra().trace = Some(trace);
@@ -265,6 +272,7 @@ impl NewTask {
             retry_of: Some(id),
             retry_of_external_id: origin.external_id.clone(),
             trace: origin.trace.clone(),
+            dispatch: origin.dispatch,
         }));
         task
     }
@@ -355,6 +363,7 @@ impl Extra {
             retry_of_external_id: self.retry_of_external_id,
             trace: self.trace,
             external_id: None,
+            dispatch: self.dispatch,
         })
     }
 }

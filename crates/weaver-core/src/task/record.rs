@@ -84,6 +84,15 @@ impl TaskRecord {
         }
     }
 
+    /// The worker that has it: that runs it, or to which it is assigned.
+    pub fn holder(&self) -> Option<&WorkerId> {
+        match self.state {
+            TaskState::Running => self.lease.as_ref().map(|held| &held.worker),
+            TaskState::Assigned => self.assignment.as_ref().map(|given| &given.worker),
+            _ => None,
+        }
+    }
+
     /// The id that people and other clients know: as another client wrote it, or the number.
     pub fn shown_id(&self) -> String {
         match &self.spec.origin().external_id {

@@ -11,8 +11,8 @@ use crate::name::{
     ExternalId, IdempotencyKey, JobDefinitionId, QueueName, SerialKey, SessionId, TaskGroupId,
 };
 use crate::retry::RetryPolicy;
-use crate::task::TaskEnvelope;
 use crate::task::fields::{TRACEPARENT_MAX_BYTES, TRACESTATE_MAX_BYTES};
+use crate::task::{Dispatch, TaskEnvelope};
 use crate::time::{Timestamp, optional_duration_ms};
 
 /// Labels by name: free text by which producers find their tasks. At most
@@ -102,6 +102,11 @@ impl TaskSpec {
             || self.origin.as_ref().is_some_and(|origin| origin.scheduled_for.is_some())
     }
 
+    /// Who chooses its worker, if it says so itself.
+    pub fn dispatch(&self) -> Option<Dispatch> {
+        self.origin.as_ref().and_then(|origin| origin.dispatch)
+    }
+
     /// Whether it may be started only once: its first failure is its last, and so is its first loss.
     pub fn runs_once(&self) -> bool {
         self.max_attempts == 1 && self.max_losses == 0
@@ -140,6 +145,9 @@ pub struct Origin {
     pub trace: Option<TraceContext>,
     /// The string id of an item that another client wrote into the store's tables.
     pub external_id: Option<ExternalId>,
+    /// Who chooses its worker, if its schedule says so; `None`: as its queue says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
 }
 
 impl Origin {
@@ -154,6 +162,7 @@ impl Origin {
             retry_of_external_id: None,
             trace: None,
             external_id: None,
+            dispatch: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! How tasks are admitted and started: admit, lease, assign, start, orphan, abandon_orphan, expire, run_now.
 
 use weaver_core::id::Epoch;
-use weaver_core::lifecycle::{Command, OverdueReason, Refused, Verb};
+use weaver_core::lifecycle::{Command, OrphanCause, OverdueReason, Refused, Verb};
 use weaver_core::outcome::Outcome;
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskState};
 
@@ -120,7 +120,7 @@ fn an_assigned_task_cannot_be_pulled_or_assigned_again() {
 fn an_orphan_is_charged_as_a_loss_and_assigned_again_as_another_attempt() {
     let mut life = Life::of(task());
     let _ = life.assign("ada", 1).unwrap();
-    let _ = life.ask(Command::Orphan).unwrap();
+    let _ = life.ask(Command::Orphan(OrphanCause::Silent)).unwrap();
     assert_eq!((life.record.state, life.record.losses), (TaskState::Orphaned, 1));
     assert_eq!((life.record.failures, life.record.executions), (0, 0));
     assert_eq!(life.record.attempts[0].outcome, AttemptOutcome::Orphaned);
@@ -133,14 +133,57 @@ fn an_orphan_is_charged_as_a_loss_and_assigned_again_as_another_attempt() {
 fn an_orphan_is_abandoned_exactly_when_max_losses_is_exceeded() {
     let mut life = Life::of(task().max_losses(1));
     let _ = life.assign("ada", 1).unwrap();
-    let _ = life.ask(Command::Orphan).unwrap();
+    let _ = life.ask(Command::Orphan(OrphanCause::Silent)).unwrap();
     assert_eq!(life.ask(Command::AbandonOrphan), Err(Refused::LossBudgetLeft { losses: 1, max_losses: 1 }));
     let _ = life.assign("bob", 1).unwrap();
-    let _ = life.ask(Command::Orphan).unwrap();
+    let _ = life.ask(Command::Orphan(OrphanCause::Silent)).unwrap();
     assert_eq!(life.assign("eve", 1), Err(Refused::LossBudgetSpent { max_losses: 1 }));
     let _ = life.ask(Command::AbandonOrphan).unwrap();
     assert_eq!((life.record.state, life.record.cause), (TaskState::Dead, Some(Cause::Lost)));
     assert_eq!(life.record.losses, 2, "abandoning it is not another loss");
+}
+
+#[test]
+fn an_assignment_is_taken_from_a_worker_that_left_drained_or_was_detached_without_a_charge() {
+    for cause in OrphanCause::ALL.into_iter().filter(|cause| *cause != OrphanCause::Silent) {
+        let mut life = Life::of(task().max_losses(0));
+        let _ = life.assign("ada", 1).unwrap();
+        let _ = life.ask(Command::Orphan(cause)).unwrap();
+        assert_eq!((life.record.state, life.record.losses), (TaskState::Orphaned, 0), "{cause:?}");
+        let error = life.record.attempts[0].error.as_deref().unwrap_or_default();
+        assert_eq!(error, format!("worker ada did not start it: {cause}"));
+        let _ = life.assign("bob", 1).unwrap();
+    }
+}
+
+#[test]
+fn a_task_that_runs_once_loses_nothing_with_a_worker_that_never_started_it() {
+    let mut life = Life::of(task().max_attempts(1).max_losses(0));
+    let _ = life.assign("ada", 1).unwrap();
+    let _ = life.ask(Command::Orphan(OrphanCause::Silent)).unwrap();
+    assert_eq!((life.record.state, life.record.losses), (TaskState::Orphaned, 0));
+    let _ = life.assign("bob", 1).unwrap();
+    let _ = life.start("bob").unwrap();
+}
+
+#[test]
+fn an_orphan_is_released_for_any_worker_unless_its_losses_are_spent() {
+    let mut life = Life::of(task().max_losses(0));
+    let _ = life.assign("ada", 1).unwrap();
+    assert_eq!(
+        life.ask(Command::ReleaseOrphan),
+        Err(Refused::NotAllowed { from: TaskState::Assigned, verb: Verb::ReleaseOrphan })
+    );
+    let _ = life.ask(Command::Orphan(OrphanCause::Left)).unwrap();
+    let _ = life.ask(Command::ReleaseOrphan).unwrap();
+    assert_eq!((life.record.state, life.record.cause), (TaskState::RetryScheduled, Some(Cause::Released)));
+    assert_eq!((life.record.ready_at, life.record.losses), (life.now, 0));
+    assert_eq!(life.lease().attempt, 2);
+
+    let mut spent = Life::of(task().max_losses(0));
+    let _ = spent.assign("ada", 1).unwrap();
+    let _ = spent.ask(Command::Orphan(OrphanCause::Silent)).unwrap();
+    assert_eq!(spent.ask(Command::ReleaseOrphan), Err(Refused::LossBudgetSpent { max_losses: 0 }));
 }
 
 #[test]

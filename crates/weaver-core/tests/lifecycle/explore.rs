@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use weaver_core::id::{Epoch, LeaseToken, TaskId};
 use weaver_core::lease::Lease;
-use weaver_core::lifecycle::{Command, Grant, OverdueReason, Refused, Transition, admit, decide};
+use weaver_core::lifecycle::{
+    Command, Grant, OrphanCause, OverdueReason, Refused, Transition, admit, decide,
+};
 use weaver_core::limits::Limits;
 use weaver_core::name::WorkerId;
 use weaver_core::outcome::Outcome;
@@ -65,7 +67,9 @@ pub(crate) fn commands(record: &TaskRecord) -> Vec<Command> {
         Command::Lease(grant.clone()),
         Command::Assign { worker, epoch: Epoch(7) },
         Command::Start(grant),
-        Command::Orphan,
+        Command::Orphan(OrphanCause::Silent),
+        Command::Orphan(OrphanCause::Detached),
+        Command::ReleaseOrphan,
         Command::AbandonOrphan,
         Command::Expire(OverdueReason::Lease),
         Command::Expire(OverdueReason::ExpiresAt),
@@ -100,6 +104,7 @@ fn beginnings() -> Vec<TaskRecord> {
         task(),
         task().delay(HOUR),
         task().expires_at(BEGIN.saturating_add(2 * HOUR)),
+        task().max_attempts(1).max_losses(0),
         task().delay(HOUR).expires_at(BEGIN.saturating_add(2 * HOUR)),
     ];
     let admitted = |task: NewTask| {

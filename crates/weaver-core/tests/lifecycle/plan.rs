@@ -8,7 +8,7 @@ use proptest::sample::Index;
 use weaver_core::id::{Epoch, LeaseToken, ProcessId, TaskId, Version};
 use weaver_core::lease::{ContinuationChange, Lease, Renewal, Renewed};
 use weaver_core::lifecycle::{
-    Command, Grant, OverdueReason, Refused, Transition, confirm_stopped, decide, renew,
+    Command, Grant, OrphanCause, OverdueReason, Refused, Transition, confirm_stopped, decide, renew,
 };
 use weaver_core::outcome::{Outcome, Retry};
 use weaver_core::retry::RetryPolicy;
@@ -211,7 +211,8 @@ fn phrases() -> impl Strategy<Value = Vec<Step>> {
     let pulled = vec![Step::Advance(10 * SECOND), Step::Lease];
     let assigned = vec![Step::Advance(10 * SECOND), assign];
     let started = [assigned.clone(), vec![Step::Start { worker: "ada" }]].concat();
-    let beginnings = prop::sample::select(vec![pulled, assigned, started]);
+    let orphaned = [assigned.clone(), vec![Step::Ask(Command::Orphan(OrphanCause::Silent))]].concat();
+    let beginnings = prop::sample::select(vec![pulled, assigned, started, orphaned]);
     let ends = prop_oneof![
         3 => outcomes().prop_map(|end| Step::Finish(Which::Valid, end)),
         1 => commands().prop_map(Step::Ask),
@@ -260,7 +261,8 @@ fn steps() -> impl Strategy<Value = Step> {
 /// Commands that need no lease. Cancelling is rare: it ends everything.
 fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
-        6 => Just(Command::Orphan),
+        6 => prop::sample::select(&OrphanCause::ALL[..]).prop_map(Command::Orphan),
+        3 => Just(Command::ReleaseOrphan),
         3 => Just(Command::AbandonOrphan),
         6 => Just(Command::Expire(OverdueReason::Lease)),
         4 => Just(Command::Expire(OverdueReason::ExpiresAt)),

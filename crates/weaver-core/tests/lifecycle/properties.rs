@@ -44,7 +44,8 @@ fn design_allows(record: &TaskRecord, command: &Command, now: Timestamp) -> bool
             let given = record.assignment.as_ref().map(|given| &given.worker);
             record.state == Assigned && given == Some(&grant.worker) && may_begin
         }
-        Command::Orphan => record.state == Assigned,
+        Command::Orphan(_) => record.state == Assigned,
+        Command::ReleaseOrphan => record.state == Orphaned && !is_spent,
         Command::AbandonOrphan => record.state == Orphaned && is_spent,
         Command::Finish { lease, .. } => {
             record.state == Running && record.current_lease().as_ref() == Some(lease)
@@ -94,7 +95,7 @@ proptest! {
             prop_assert!(last.map_or(ENTRY.contains(&before.state), |state| state == before.state));
             last = Some(after.state);
             if let Event::Moved(command, transition) = &event {
-                prop_assert_eq!(Some(transition.verb), verb_of(command));
+                prop_assert_eq!(Some(transition.verb), verb_of(&before, command));
                 let is_rule = table::allows(before.state, transition.verb, after.state, after.cause);
                 prop_assert!(is_rule, "{:?}: {} -> {} {:?}", event, before.state, after.state, after.cause);
             } else {

@@ -27,7 +27,8 @@ fn charges(verb: Verb) -> [u32; 4] {
         Verb::Fail | Verb::TimeOut => [0, 0, 1, 0],
         Verb::ExpireLease | Verb::Orphan => [0, 0, 0, 1],
         Verb::Release | Verb::Snooze => [0, 0, 0, 0],
-        Verb::Succeed | Verb::AbandonOrphan | Verb::Cancel | Verb::Expire | Verb::RunNow => [0, 0, 0, 0],
+        Verb::Recall | Verb::ReleaseOrphan | Verb::AbandonOrphan => [0, 0, 0, 0],
+        Verb::Succeed | Verb::Cancel | Verb::Expire | Verb::RunNow => [0, 0, 0, 0],
     }
 }
 

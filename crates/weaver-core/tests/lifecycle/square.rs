@@ -3,20 +3,22 @@
 use std::collections::BTreeSet;
 
 use weaver_core::lifecycle::table::{RULES, Rule};
-use weaver_core::lifecycle::{Command, OverdueReason, Refused, Verb};
+use weaver_core::lifecycle::{Command, OrphanCause, OverdueReason, Refused, Verb};
 use weaver_core::outcome::Outcome;
-use weaver_core::task::TaskState;
+use weaver_core::task::{TaskRecord, TaskState};
 
 use crate::explore::{commands, explore};
 use crate::life::{Life, task};
 
-/// The verb of a command; `None` if it is no transition.
-pub(crate) fn verb_of(command: &Command) -> Option<Verb> {
+/// The verb of a command on a record; `None` if it is no transition.
+pub(crate) fn verb_of(record: &TaskRecord, command: &Command) -> Option<Verb> {
     Some(match command {
         Command::Lease(_) => Verb::Lease,
         Command::Assign { .. } => Verb::Assign,
         Command::Start(_) => Verb::Start,
-        Command::Orphan => Verb::Orphan,
+        Command::Orphan(OrphanCause::Silent) if !record.spec.runs_once() => Verb::Orphan,
+        Command::Orphan(_) => Verb::Recall,
+        Command::ReleaseOrphan => Verb::ReleaseOrphan,
         Command::AbandonOrphan => Verb::AbandonOrphan,
         Command::Finish { outcome, .. } => match outcome {
             Outcome::Succeeded { .. } => Verb::Succeed,
@@ -39,17 +41,18 @@ pub(crate) fn verb_of(command: &Command) -> Option<Verb> {
 fn every_command_is_tried_in_every_state() {
     let mut tried = BTreeSet::new();
     explore(|before, command, _| {
-        tried.insert((before.state, verb_of(command)));
+        tried.insert((before.state, verb_of(before, command)));
     });
-    let verbs: BTreeSet<_> = commands(&Life::of(task()).record).iter().map(verb_of).collect();
-    assert_eq!(verbs.len(), 15, "the 14 verbs, and the expiry of a hold, which is none");
+    let record = Life::of(task()).record;
+    let verbs: BTreeSet<_> = commands(&record).iter().map(|command| verb_of(&record, command)).collect();
+    assert_eq!(verbs.len(), 17, "the 16 verbs, and the expiry of a hold, which is none");
     assert_eq!(tried.len(), TaskState::ALL.len() * verbs.len());
 }
 
 #[test]
 fn every_pair_of_state_and_verb_that_is_not_in_the_table_is_refused() {
     explore(|before, command, decided| {
-        let verb = verb_of(command);
+        let verb = verb_of(before, command);
         // A handler's cancel is an end like the others: it needs a lease, so the task must be running.
         let is_end = matches!(command, Command::Finish { .. });
         let in_table = |rule: &Rule| {
@@ -68,7 +71,7 @@ fn every_decision_is_a_rule_of_the_table_and_every_rule_is_decided() {
     let mut decisions = Vec::new();
     explore(|before, command, decided| {
         if let Ok((transition, after)) = decided {
-            assert_eq!(Some(transition.verb), verb_of(command));
+            assert_eq!(Some(transition.verb), verb_of(before, command));
             assert_eq!((before.state, transition.to), (transition.from, after.state));
             let (from, verb, to) = (before.state, transition.verb, after.state);
             decisions.push(Rule { from, verb, to, cause: after.cause });

@@ -39,6 +39,7 @@ fn the_additions_to_seed_004_are_these_and_no_others() {
             ("ORPHANED", "CANCELED"),
             ("PENDING", "RUNNING"),
             ("ORPHANED", "TIMED_OUT"),
+            ("ORPHANED", "RETRY_SCHEDULED"),
             ("RUNNING", "RETRY_SCHEDULED"),
             ("RETRY_SCHEDULED", "RUNNING"),
             ("RETRY_SCHEDULED", "ASSIGNED"),

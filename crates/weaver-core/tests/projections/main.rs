@@ -11,8 +11,10 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use explore::explore;
+use weaver_core::lifecycle::Verb;
+use weaver_core::lifecycle::table::Rule;
 use weaver_core::projection::Addition;
-use weaver_core::task::TaskRecord;
+use weaver_core::task::{TaskRecord, TaskState};
 
 /// The pairs of words that real records go through: the projections before and after each transition.
 fn pairs_of_records<Word: Ord>(project: impl Fn(&TaskRecord) -> Word) -> BTreeSet<(Word, Word)> {
@@ -28,6 +30,20 @@ fn moves() -> Vec<(TaskRecord, TaskRecord)> {
         }
     });
     moves
+}
+
+/// A rule's states before and after, each with whether the task was started by then.
+fn started_or_not(rule: &Rule) -> Vec<((TaskState, bool), (TaskState, bool))> {
+    let starts = matches!(rule.verb, Verb::Lease | Verb::Start);
+    let before: &[bool] = match (rule.from, rule.verb) {
+        (TaskState::Queued | TaskState::Scheduled, _) => &[false],
+        (TaskState::Running, _) => &[true],
+        // An orphan that was released before its first start.
+        (TaskState::RetryScheduled, Verb::Expire) => &[false],
+        // Assigned for the first time, or for a retry.
+        _ => &[false, true],
+    };
+    before.iter().map(|&began| ((rule.from, began), (rule.to, began || starts))).collect()
 }
 
 /// Compares a seed's whole square of words with what the rules make of them.

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use weaver_core::lifecycle::Verb;
 use weaver_core::lifecycle::table::{ENTRY, RULES, Rule};
 use weaver_core::projection::queue_item::{ADDITIONS, ALLOWED, Status, allows};
-use weaver_core::task::TaskState;
 
 /// The document's table, row by row.
 const SEED: [(&str, &[&str]); 5] = [
@@ -73,14 +71,8 @@ fn a_new_task_is_queued() {
 
 /// What a rule does to `status`, for tasks that were started before and for tasks that were not.
 fn pairs_of_rule(rule: &Rule) -> BTreeSet<(Status, Status)> {
-    let starts = matches!(rule.verb, Verb::Lease | Verb::Start);
-    let before: &[bool] = match rule.from {
-        TaskState::Queued | TaskState::Scheduled => &[false],
-        TaskState::Running | TaskState::RetryScheduled => &[true],
-        // Assigned for the first time, or for a retry.
-        _ => &[false, true],
-    };
-    let project =
-        |&started: &bool| (Status::project(rule.from, started), Status::project(rule.to, started || starts));
-    before.iter().map(project).collect()
+    let words = crate::started_or_not(rule).into_iter();
+    words
+        .map(|((from, began), (to, begins))| (Status::project(from, began), Status::project(to, begins)))
+        .collect()
 }

@@ -96,7 +96,10 @@ pub(crate) fn encode(record: &TaskRecord, base: Item, now: Timestamp) -> Result<
         lease(&mut item, held, now);
     }
     if record.state.is_waiting() {
-        item.put_text("ready_pk", keys::ready_partition(&record.key.namespace, &record.spec.queue));
+        item.put_text(
+            "ready_pk",
+            keys::ready_partition(&record.key.namespace, &record.spec.queue, record.spec.dispatch()),
+        );
         item.put_text("ready_sk", keys::ready_sort(record.spec.priority, record.ready_at, record.key.id));
     }
     if record.is_fragile() {

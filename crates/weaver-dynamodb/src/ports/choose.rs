@@ -3,16 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use weaver_core::admission::{QueueFacts, fits_slots};
+use weaver_core::admission::fits_slots;
 use weaver_core::error::Result;
 use weaver_core::id::TaskKey;
 use weaver_core::lease::LeaseRequest;
-use weaver_core::name::{Namespace, QueueName};
+use weaver_core::name::QueueName;
 
 use crate::gate::Gate;
-use crate::keys;
 use crate::overlay::Ready;
-use crate::ports::ready::{CLAIM_WINDOW, Due, DueSearch};
+use crate::ports::ready::{CLAIM_WINDOW, Due, DueSearch, Source, sources};
 use crate::store::DynamoStore;
 
 /// How long claims are chosen at random after a lost race.
@@ -38,17 +37,7 @@ impl DynamoStore {
     ) -> Result<Vec<Claim>> {
         let namespace = &request.namespace;
         let states = self.queue_states(namespace, &request.queues).await?;
-        let mut queues: Vec<QueueName> = request.queues.clone();
-        queues.sort();
-        queues.dedup();
-        queues.retain(|queue| states.get(queue).is_none_or(|state| state.blocked().is_none()));
-        let rooms: Vec<_> = queues
-            .into_iter()
-            .map(|queue| {
-                let facts = states.get(&queue).map(|state| state.facts()).unwrap_or_default();
-                (queue, facts)
-            })
-            .collect();
+        let rooms = sources(namespace, &request.queues, &states, request.dispatch());
         let now = self.clock.monotonic();
         let contended = self.lost_race_at.lock().is_some_and(|at| at.saturating_add(CONTENDED_FOR) > now);
         let types = request.types.as_deref();
@@ -61,7 +50,7 @@ impl DynamoStore {
             now: self.now(),
         };
         let Due { mut tasks, mut gates, .. } = self.due_in(&search, &rooms).await?;
-        let picked = pick(&tasks, &rooms, namespace, &search);
+        let picked = pick(&tasks, &rooms, &search);
         if !contended && picked.len() < max && picked.len() < tasks.len() && rooms.len() > 1 {
             // Fragile tasks of one queue used up the slots, so that those of another were skipped; plain
             // tasks may wait behind them.
@@ -71,17 +60,17 @@ impl DynamoStore {
             tasks.sort_by(|one, other| one.sort.cmp(&other.sort));
             tasks.dedup_by(|one, other| one.key == other.key);
         }
-        let mut tasks = pick(&tasks, &rooms, namespace, &search);
+        let mut tasks = pick(&tasks, &rooms, &search);
         if contended {
             shuffle(&mut tasks);
             tasks.truncate(max);
         }
         let claim = |ready: Ready| {
-            let queue = queue_of(&ready, &rooms, namespace)?;
+            let source = source_of(&ready, &rooms)?;
             let gate = ready.serial_key.as_ref().and_then(|key| gates.get(key)).cloned();
             Some(Claim {
-                queue: queue.0.clone(),
-                is_limited: queue.1.settings.max_running.is_some(),
+                queue: source.queue.clone(),
+                is_limited: source.facts.settings.max_running.is_some(),
                 gate,
                 ready,
             })
@@ -90,29 +79,20 @@ impl DynamoStore {
     }
 }
 
-/// The queue that a task waits in.
-fn queue_of<'a>(
-    ready: &Ready,
-    rooms: &'a [(QueueName, QueueFacts)],
-    namespace: &Namespace,
-) -> Option<&'a (QueueName, QueueFacts)> {
-    rooms.iter().find(|(queue, _)| keys::ready_partition(namespace, queue) == ready.partition)
+/// Where a task waits.
+fn source_of<'a>(ready: &Ready, sources: &'a [Source]) -> Option<&'a Source> {
+    sources.iter().find(|source| source.partition == ready.partition)
 }
 
 /// The tasks that may be claimed together: at most `max`, within each queue's limit, and at most as many
 /// fragile ones as there are slots.
-fn pick(
-    tasks: &[Ready],
-    rooms: &[(QueueName, QueueFacts)],
-    namespace: &Namespace,
-    search: &DueSearch<'_>,
-) -> Vec<Ready> {
+pub(super) fn pick(tasks: &[Ready], sources: &[Source], search: &DueSearch<'_>) -> Vec<Ready> {
     let (mut picked, mut slots) = (Vec::new(), search.slots);
     let mut taken: HashMap<&QueueName, u64> = HashMap::new();
     for ready in tasks {
-        let Some((queue, facts)) = queue_of(ready, rooms, namespace) else { continue };
-        let taken = taken.entry(queue).or_default();
-        let is_full = facts.with_more(*taken).is_full();
+        let Some(source) = source_of(ready, sources) else { continue };
+        let taken = taken.entry(&source.queue).or_default();
+        let is_full = source.facts.with_more(*taken).is_full();
         if picked.len() == search.max || is_full || !fits_slots(ready.is_fragile, slots) {
             continue;
         }

@@ -11,7 +11,7 @@ use weaver_core::error::{Error, Result};
 use weaver_core::id::{TaskKey, Version};
 use weaver_core::lifecycle::{HolderChange, Transition};
 use weaver_core::queue::{Blocked, Committed, LeaderEpoch};
-use weaver_core::task::TaskRecord;
+use weaver_core::task::{TaskRecord, TaskState};
 
 use crate::codec::value::{Attributes, n};
 use crate::codec::{foreign, record};
@@ -206,6 +206,7 @@ impl DynamoStore {
         leader: Option<&LeaderEpoch>,
     ) -> Result<Try> {
         beside.extend(slot_writes(before, &mut after, queue));
+        beside.extend(unstarted_write(&after.record));
         let leader_at = leader.map(|leader| {
             beside.push(leader_check(leader));
             beside.len()
@@ -233,6 +234,12 @@ impl DynamoStore {
         let version = after.record.version;
         self.moved(counted_before(before).as_ref(), &after);
         self.left_lease(&before.record, &after.record).await;
+        if is_unstarted(&before.record) && !is_unstarted(&after.record) {
+            // A later assignment has a newer entry, which stays.
+            let entry = Write::delete(Table::Data, keys::unstarted(&after.record.key));
+            let entry = entry.when("version = :seen").value(":seen", n(before.record.version.0));
+            self.write_best_effort(entry).await;
+        }
         if before.record.is_unstarted() && (!after.record.is_unstarted() || after.record.state.is_terminal())
         {
             self.started(&after).await;
@@ -325,6 +332,24 @@ fn are_independent(transitions: &[Transition], known: &[Option<Stored>]) -> bool
                 .is_none_or(|stored| stored.record.spec.serial_key.is_none() && !stored.item.flag("counted"))
     };
     distinct.len() == transitions.len() && transitions.iter().zip(known).all(plain)
+}
+
+/// Whether a task is assigned and not started, or orphaned: then it has an entry in [`keys::UNSTARTED`].
+fn is_unstarted(record: &TaskRecord) -> bool {
+    matches!(record.state, TaskState::Assigned | TaskState::Orphaned)
+}
+
+/// The entry of a task that is assigned or orphaned now. An entry that is left behind is removed by its next
+/// reader.
+fn unstarted_write(after: &TaskRecord) -> Option<Write> {
+    is_unstarted(after).then(|| {
+        let mut entry = keys::unstarted(&after.key);
+        entry.put_number("version", after.version.0);
+        if let Some(worker) = after.holder() {
+            entry.put_text("worker", worker.as_str());
+        }
+        Write::put(Table::Data, entry)
+    })
 }
 
 /// The queue's write for a transition: only if the queue has a limit, or had one when the task was counted.

@@ -144,6 +144,9 @@ impl DynamoStore {
     pub(crate) async fn put_entries(&self, record: &TaskRecord) -> Result<()> {
         let (namespace, origin) = (&record.key.namespace, record.spec.origin());
         self.put_once(keys::NAMESPACES.to_owned(), namespace.as_str()).await?;
+        if record.spec.dispatch().is_some() {
+            self.note_own_dispatch(namespace, &record.spec.queue).await?;
+        }
         if let Some(group) = &origin.task_group_id {
             self.put_once(keys::groups(namespace), group.as_str()).await?;
         }

@@ -26,6 +26,10 @@ impl DynamoStore {
                 let ids = self.gate_tasks(&query.namespace, key).await?;
                 return self.list_ids(&query, after, ids).await;
             }
+            Selector::Worker(worker) => {
+                let ids = self.held_by(&query.namespace, worker).await?;
+                return self.list_ids(&query, after, ids).await;
+            }
             Selector::Group(group) => keys::entries("group", &query.namespace, group.as_str()),
             Selector::Session(session) => keys::entries("session", &query.namespace, session.as_str()),
             Selector::Label(name, value) => {

@@ -1,6 +1,7 @@
 //! The ports, call by call. `docs/ports-on-dynamodb.md` lists the requests of each.
 
 mod admin;
+mod assignments;
 mod choose;
 mod commit;
 mod documents;

@@ -7,12 +7,14 @@ use weaver_core::admission::{QueueFacts, fits_slots};
 use weaver_core::error::Result;
 use weaver_core::id::TaskKey;
 use weaver_core::name::{Namespace, QueueName, SerialKey, TaskType};
+use weaver_core::task::DispatchFilter;
 use weaver_core::time::Timestamp;
 
 use crate::db::{Index, Query, Range};
 use crate::gate::Gate;
 use crate::keys;
 use crate::overlay::Ready;
+use crate::queues::QueueState;
 use crate::store::DynamoStore;
 
 /// Number of tasks within which concurrent lease calls may reorder; also the page size of the index.
@@ -32,6 +34,40 @@ pub(crate) struct DueSearch<'a> {
     pub(crate) now: Timestamp,
 }
 
+/// Where waiting tasks are: a partition of the index.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) queue: QueueName,
+    pub(crate) facts: QueueFacts,
+    pub(crate) partition: String,
+}
+
+/// Where the waiting tasks of the open ones of these queues are that have the wanted dispatch. Tasks with a
+/// dispatch of their own are apart, and few queues have any.
+pub(crate) fn sources(
+    namespace: &Namespace,
+    queues: &[QueueName],
+    states: &HashMap<QueueName, QueueState>,
+    wanted: DispatchFilter,
+) -> Vec<Source> {
+    let mut names = queues.to_vec();
+    names.sort();
+    names.dedup();
+    let mut sources = Vec::new();
+    for queue in names {
+        let state = states.get(&queue).copied().unwrap_or_default();
+        if state.blocked().is_some() {
+            continue;
+        }
+        for own in wanted.parts(state.settings.dispatch).filter(|own| own.is_none() || state.has_own_dispatch)
+        {
+            let partition = keys::ready_partition(namespace, &queue, own);
+            sources.push(Source { queue: queue.clone(), facts: state.facts(), partition });
+        }
+    }
+    sources
+}
+
 /// The result of a [`DueSearch`].
 #[derive(Debug, Default)]
 pub(crate) struct Due {
@@ -44,13 +80,9 @@ pub(crate) struct Due {
 }
 
 impl DynamoStore {
-    /// The first due tasks of several queues, within each queue's limit, merged in order.
-    pub(crate) async fn due_in(
-        &self,
-        search: &DueSearch<'_>,
-        queues: &[(QueueName, QueueFacts)],
-    ) -> Result<Due> {
-        let found = queues.iter().map(|(queue, facts)| self.due_in_queue(search, queue, *facts));
+    /// The first due tasks of several sources, within each queue's limit, merged in order.
+    pub(crate) async fn due_in(&self, search: &DueSearch<'_>, sources: &[Source]) -> Result<Due> {
+        let found = sources.iter().map(|source| self.due_in_source(search, source));
         let mut all = Due::default();
         for due in try_join_all(found).await? {
             all.tasks.extend(due.tasks);
@@ -61,14 +93,9 @@ impl DynamoStore {
         Ok(all)
     }
 
-    async fn due_in_queue(
-        &self,
-        search: &DueSearch<'_>,
-        queue: &QueueName,
-        facts: QueueFacts,
-    ) -> Result<Due> {
+    async fn due_in_source(&self, search: &DueSearch<'_>, source: &Source) -> Result<Due> {
+        let (facts, partition) = (source.facts, source.partition.clone());
         let is_enough = |found: usize| found == search.max || facts.with_more(found as u64).is_full();
-        let partition = keys::ready_partition(search.namespace, queue);
         let mut due = Due::default();
         let mut slots = search.slots;
         // Everything up to this sort key has been read.

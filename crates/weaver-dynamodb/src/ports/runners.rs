@@ -1,5 +1,7 @@
 //! The port `Runners`, on seed 000's table.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
 use weaver_core::error::Result;
@@ -37,7 +39,7 @@ impl Runners for DynamoStore {
 
     async fn direct(&self, key: &RunnerKey, directive: Directive) -> Result<()> {
         let write = Write::update(Table::Runners, keys::runner(key), "SET directive = :directive")
-            .value(":directive", s(directive_text(directive)));
+            .value(":directive", s(directive.as_str()));
         let _ = self.db.write(write).await?;
         Ok(())
     }
@@ -111,6 +113,10 @@ impl DynamoStore {
             Some(_) => set.push_str(", project_root = :root"),
             None => remove.push("project_root"),
         }
+        match beat.every {
+            Some(_) => set.push_str(", heartbeat_interval_ms = :every"),
+            None => remove.push("heartbeat_interval_ms"),
+        }
         if !remove.is_empty() {
             set = format!("{set} REMOVE {}", remove.join(", "));
         }
@@ -130,6 +136,9 @@ impl DynamoStore {
             .value(":draining", AttributeValue::Bool(beat.draining));
         if let Some(types) = &beat.types {
             write = write.value(":types", names(types.iter().map(TaskType::as_str).collect()));
+        }
+        if let Some(every) = beat.every {
+            write = write.value(":every", n(u64::try_from(every.as_millis()).unwrap_or(u64::MAX)));
         }
         if let Some(root) = root {
             write = write.value(":root", s(root));
@@ -177,24 +186,13 @@ fn runner_of(namespace: &Namespace, item: &Item) -> Option<RunnerRecord> {
         capacity: count("capacity", 1),
         running: count("running", 0),
         draining: item.flag("draining"),
+        every: item.number("heartbeat_interval_ms").map(Duration::from_millis),
     };
     let stopped = item.text("status") == Some("stopped");
     let status = if stopped { RunnerStatus::Stopped } else { RunnerStatus::Running };
     Some(RunnerRecord { beat, last_heartbeat, status, directive: directive_of(item) })
 }
 
-fn directive_text(directive: Directive) -> &'static str {
-    match directive {
-        Directive::Run => "run",
-        Directive::Drain => "drain",
-        Directive::Stop => "stop",
-    }
-}
-
 fn directive_of(item: &Item) -> Directive {
-    match item.text("directive") {
-        Some("drain") => Directive::Drain,
-        Some("stop") => Directive::Stop,
-        _ => Directive::Run,
-    }
+    item.text("directive").map(Directive::of_word).unwrap_or_default()
 }

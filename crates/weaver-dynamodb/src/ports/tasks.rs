@@ -10,6 +10,7 @@ use weaver_core::limits::check_page;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Ahead, Counts, Cursor, GroupSummary, Page, Scope, StateCounts, TaskQuery, Tasks};
 use weaver_core::task::TaskRecord;
+use weaver_core::task::{Dispatch, DispatchFilter};
 use weaver_core::time::Timestamp;
 
 use crate::codec::value::Attributes;
@@ -172,11 +173,16 @@ impl DynamoStore {
         now: Timestamp,
     ) -> Result<Option<Timestamp>> {
         let mut oldest: Option<Timestamp> = None;
+        let states = self.queue_states(namespace, queues).await?;
         for queue in queues {
-            let partition = keys::ready_partition(namespace, queue);
-            for priority in 0..=9_u8 {
-                let first = self.first_due(namespace, &partition, priority, now).await?;
-                oldest = [oldest, first].into_iter().flatten().min();
+            let has_own = states.get(queue).is_some_and(|state| state.has_own_dispatch);
+            let parts = DispatchFilter::Any.parts(Dispatch::default());
+            for own in parts.filter(|own| own.is_none() || has_own) {
+                let partition = keys::ready_partition(namespace, queue, own);
+                for priority in 0..=9_u8 {
+                    let first = self.first_due(namespace, &partition, priority, now).await?;
+                    oldest = [oldest, first].into_iter().flatten().min();
+                }
             }
         }
         Ok(oldest)

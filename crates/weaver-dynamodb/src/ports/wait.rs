@@ -4,13 +4,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use weaver_core::admission::QueueFacts;
 use weaver_core::error::Result;
 use weaver_core::event::ChangeCursor;
 use weaver_core::lease::Lease;
-use weaver_core::name::{Namespace, QueueName, TaskType};
+use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 use weaver_core::queue::{Interest, Queue, Wake};
-use weaver_core::task::TaskState;
+use weaver_core::task::{DispatchFilter, TaskState};
 use weaver_core::time::{Monotonic, Timestamp};
 
 use crate::activity::POLL;
@@ -19,7 +18,7 @@ use crate::codec::record;
 use crate::codec::value::Attributes;
 use crate::db::Table;
 use crate::keys;
-use crate::ports::ready::DueSearch;
+use crate::ports::ready::{DueSearch, sources};
 use crate::store::DynamoStore;
 
 impl DynamoStore {
@@ -27,8 +26,17 @@ impl DynamoStore {
         let deadline = self.clock.monotonic().saturating_add(timeout);
         match interest {
             Interest::Work { namespace, queues, types, fragile } => {
-                let filter = WorkFilter { namespace, queues, types, fragile };
+                let dispatch = DispatchFilter::Pulled;
+                let filter = WorkFilter { namespace, queues, types, fragile, dispatch };
                 self.wait_for_work(&filter, deadline).await
+            }
+            Interest::Assignable { namespace, queues, types } => {
+                let (fragile, dispatch) = (true, DispatchFilter::Assigned);
+                let filter = WorkFilter { namespace, queues, types, fragile, dispatch };
+                self.wait_for_work(&filter, deadline).await
+            }
+            Interest::Assigned { namespace, worker } => {
+                self.wait_for_assigned(&namespace, &worker, deadline).await
             }
             Interest::Cancelled { leases } => {
                 self.limits().check_batch("leases", leases.len())?;
@@ -67,18 +75,36 @@ impl DynamoStore {
     async fn poll_for_work(&self, filter: &WorkFilter) -> Result<Polled> {
         self.adopt_if_due(&filter.namespace, &filter.queues, filter.types.as_deref()).await?;
         let states = self.queue_states(&filter.namespace, &filter.queues).await?;
-        let mut rooms: Vec<(QueueName, QueueFacts)> = Vec::new();
-        for queue in &filter.queues {
-            let state = states.get(queue).copied().unwrap_or_default();
-            if state.blocked().is_none() && !rooms.iter().any(|(known, _)| known == queue) {
-                rooms.push((queue.clone(), state.facts()));
-            }
-        }
+        let rooms = sources(&filter.namespace, &filter.queues, &states, filter.dispatch);
         let (except, slots) = (HashSet::new(), u32::from(filter.fragile));
         let (namespace, types) = (&filter.namespace, filter.types.as_deref());
         let search = DueSearch { namespace, types, max: 1, slots, except: &except, now: self.now() };
         let due = self.due_in(&search, &rooms).await?;
         Ok(if due.tasks.is_empty() { Polled::Nothing(due.next_at) } else { Polled::Work })
+    }
+
+    async fn wait_for_assigned(
+        &self,
+        namespace: &Namespace,
+        worker: &WorkerId,
+        deadline: Monotonic,
+    ) -> Result<Wake> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let polled_at = self.clock.monotonic();
+            if !self.assigned_to(namespace, worker).await?.is_empty() {
+                return Ok(Wake::Ready);
+            }
+            if self.clock.monotonic() >= deadline {
+                return Ok(Wake::TimedOut);
+            }
+            tokio::select! {
+                () = changed => {}
+                () = self.clock.sleep_until(deadline.min(polled_at.saturating_add(POLL))) => {}
+            }
+        }
     }
 
     async fn wait_for_cancelled(&self, leases: &[Lease], deadline: Monotonic) -> Result<Wake> {
@@ -143,6 +169,7 @@ struct WorkFilter {
     queues: Vec<QueueName>,
     types: Option<Vec<TaskType>>,
     fragile: bool,
+    dispatch: DispatchFilter,
 }
 
 enum Polled {

@@ -2,7 +2,7 @@
 
 use weaver_core::id::Version;
 use weaver_core::ports::{QueueSettings, StateCounts};
-use weaver_core::task::TaskState;
+use weaver_core::task::{Dispatch, TaskState};
 use weaver_core::time::Timestamp;
 
 use super::{Defect, FORMAT_VERSION, Reader, Undecodable, Writer};
@@ -32,7 +32,7 @@ pub fn encode_queue(writer: &mut Writer, queue: &StoredQueue) {
     writer.u8(FORMAT_VERSION);
     write_counts(writer, &queue.counts);
     writer.varint(queue.version.0);
-    writer.bool(queue.settings.paused);
+    writer.two_bools(queue.settings.paused, queue.settings.dispatch == Dispatch::Assign);
     writer.option(queue.settings.max_running, |writer, number| writer.varint(number.into()));
 }
 
@@ -41,9 +41,11 @@ pub fn decode_queue(body: &[u8]) -> Result<StoredQueue, Undecodable> {
     let mut reader = Reader::of_version(body)?;
     let counts = read_counts(&mut reader)?;
     let version = Version(reader.varint("version")?);
+    let (paused, assigns) = reader.two_bools("paused")?;
     let settings = QueueSettings {
-        paused: reader.bool("paused")?,
+        paused,
         max_running: reader.option("max_running", |reader| reader.varint_u32("max_running"))?,
+        dispatch: if assigns { Dispatch::Assign } else { Dispatch::Pull },
     };
     reader.finish("queue")?;
     // A limit of zero would block the queue without being a pause.

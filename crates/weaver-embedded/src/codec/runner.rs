@@ -29,7 +29,10 @@ pub fn encode_runner(writer: &mut Writer, runner: &RunnerRecord) {
         .option(beat.types.as_ref(), |writer, types| write_names(writer, types.iter().map(TaskType::as_str)));
     writer.varint(beat.capacity.into());
     writer.varint(beat.running.into());
-    writer.bool(beat.draining);
+    writer.two_bools(beat.draining, beat.every.is_some());
+    if let Some(every) = beat.every {
+        writer.duration(every);
+    }
 }
 
 /// Decodes what [`encode_runner`] wrote.
@@ -49,8 +52,12 @@ pub fn decode_runner(key: RunnerKey, body: &[u8]) -> Result<RunnerRecord, Undeco
         })?,
         capacity: reader.varint_u32("capacity")?,
         running: reader.varint_u32("running")?,
-        draining: reader.bool("draining")?,
+        draining: false,
+        every: None,
     };
+    let (draining, has_every) = reader.two_bools("draining")?;
+    let every = has_every.then(|| reader.duration("every")).transpose()?;
+    let beat = Beat { draining, every, ..beat };
     reader.finish("runner")?;
     let status = if stopped { RunnerStatus::Stopped } else { RunnerStatus::Running };
     Ok(RunnerRecord { beat, last_heartbeat, status, directive })
@@ -77,6 +84,7 @@ fn number_of(directive: Directive) -> u8 {
         Directive::Run => 0,
         Directive::Drain => 1,
         Directive::Stop => 2,
+        Directive::Detach => 3,
     }
 }
 
@@ -85,6 +93,7 @@ fn read_directive(reader: &mut Reader<'_>) -> Result<Directive, Undecodable> {
         0 => Ok(Directive::Run),
         1 => Ok(Directive::Drain),
         2 => Ok(Directive::Stop),
+        3 => Ok(Directive::Detach),
         other => Err(Undecodable::unknown("directive", other)),
     }
 }

@@ -10,7 +10,7 @@ mod retry;
 use bytes::Bytes;
 use weaver_core::name::{IdempotencyKey, QueueName, SerialKey, TaskType, name_problem};
 use weaver_core::retry::RetryPolicy;
-use weaver_core::task::{ContentType, Origin, Priority, TaskEnvelope, TaskSpec};
+use weaver_core::task::{ContentType, Dispatch, Origin, Priority, TaskEnvelope, TaskSpec};
 use weaver_core::time::Timestamp;
 
 use super::{Defect, FORMAT_VERSION, Reader, Undecodable, Writer};
@@ -40,7 +40,8 @@ const HAS_EXPIRES_AT: u16 = 1 << 7;
 const HAS_SERIAL_KEY: u16 = 1 << 8;
 const HAS_IDEMPOTENCY_KEY: u16 = 1 << 9;
 const HAS_ORIGIN: u16 = 1 << 10;
-const KNOWN: u16 = (1 << 11) - 1;
+const HAS_DISPATCH: u16 = 1 << 11;
+const KNOWN: u16 = (1 << 12) - 1;
 
 /// Encodes the immutable part of a record.
 pub fn encode_spec(writer: &mut Writer, spec: &TaskSpec, created_at: Timestamp) {
@@ -83,6 +84,9 @@ pub fn encode_spec(writer: &mut Writer, spec: &TaskSpec, created_at: Timestamp) 
     if let Some(origin) = &spec.origin {
         origin::encode(writer, origin, created_at);
     }
+    if let Some(dispatch) = spec.dispatch() {
+        writer.bool(dispatch == Dispatch::Assign);
+    }
 }
 
 /// Decodes what [`encode_spec`] wrote; copies the payload.
@@ -99,7 +103,7 @@ pub fn decode_spec(body: &[u8]) -> Result<(TaskSpec, Timestamp), Undecodable> {
     let queue = if has(HAS_QUEUE) { reader.name("queue", QueueName::new)? } else { default_queue()? };
     let content_type = if has(HAS_CONTENT_TYPE) { read_content_type(reader)? } else { CONTENT_TYPE };
     let priority = if has(HAS_PRIORITY) { reader.u8("priority")? } else { PRIORITY };
-    let spec = TaskSpec {
+    let mut spec = TaskSpec {
         queue,
         envelope: TaskEnvelope { task_type, payload, content_type },
         priority: Priority::new(priority).ok_or(Undecodable::new("priority", Defect::OutOfRange))?,
@@ -119,6 +123,10 @@ pub fn decode_spec(body: &[u8]) -> Result<(TaskSpec, Timestamp), Undecodable> {
             .transpose()?
             .and_then(Origin::boxed),
     };
+    if has(HAS_DISPATCH) {
+        let dispatch = if reader.bool("dispatch")? { Dispatch::Assign } else { Dispatch::Pull };
+        spec.origin = Origin { dispatch: Some(dispatch), ..spec.origin().clone() }.boxed();
+    }
     reader.finish("spec")?;
     Ok((spec, created_at))
 }
@@ -136,6 +144,7 @@ fn presence(spec: &TaskSpec) -> u16 {
         | bit(HAS_SERIAL_KEY, spec.serial_key.is_some())
         | bit(HAS_IDEMPOTENCY_KEY, spec.idempotency_key.is_some())
         | bit(HAS_ORIGIN, spec.origin.is_some())
+        | bit(HAS_DISPATCH, spec.dispatch().is_some())
 }
 
 fn default_queue() -> Result<QueueName, Undecodable> {

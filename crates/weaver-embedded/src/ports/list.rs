@@ -51,7 +51,7 @@ impl EmbeddedStore {
     async fn candidates(&self, query: &TaskQuery, span: Span) -> Result<Option<Vec<TaskId>>> {
         let wanted = match &query.selector {
             Selector::State(state) if !state.is_terminal() => query.selector.clone(),
-            Selector::SerialKey(_) => query.selector.clone(),
+            Selector::SerialKey(_) | Selector::Worker(_) => query.selector.clone(),
             _ => return Ok(None),
         };
         let (namespace, order) = (query.namespace.clone(), query.order);
@@ -71,6 +71,10 @@ impl EmbeddedStore {
                 }
                 Selector::State(state) => {
                     in_order(&mut index.in_state(&namespace, *state, span.from, span.to))
+                }
+                Selector::Worker(_) => {
+                    let held = index.held(&namespace, span.from, span.to);
+                    in_order(&mut held.into_iter())
                 }
                 _ => Vec::new(),
             })

@@ -1,6 +1,7 @@
 //! The ports, each a thin layer over requests and snapshots.
 
 mod admin;
+mod assignments;
 mod documents;
 mod journal;
 mod list;

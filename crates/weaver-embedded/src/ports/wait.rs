@@ -9,12 +9,15 @@ use tokio::sync::Notify;
 use weaver_core::error::Result;
 use weaver_core::event::ChangeCursor;
 use weaver_core::lease::Lease;
+use weaver_core::name::{Namespace, WorkerId};
 use weaver_core::queue::index::Wanted;
 use weaver_core::queue::{Interest, Wake};
+use weaver_core::task::DispatchFilter;
 use weaver_core::time::Monotonic;
 
 use crate::EmbeddedStore;
 use crate::engine::Request;
+use crate::work::Work;
 
 /// Longest sleep of a waiter: it notices a change of the wall clock within this time.
 const RECHECK_AFTER: Duration = Duration::from_secs(1);
@@ -24,7 +27,15 @@ impl EmbeddedStore {
         let deadline = self.clock.monotonic().saturating_add(timeout);
         match interest {
             Interest::Work { namespace, queues, types, fragile } => {
-                self.wait_for_work(Wanted { namespace, queues, types, fragile }, deadline).await
+                let dispatch = DispatchFilter::Pulled;
+                self.wait_for_work(Wanted { namespace, queues, types, fragile, dispatch }, deadline).await
+            }
+            Interest::Assignable { namespace, queues, types } => {
+                let (fragile, dispatch) = (true, DispatchFilter::Assigned);
+                self.wait_for_work(Wanted { namespace, queues, types, fragile, dispatch }, deadline).await
+            }
+            Interest::Assigned { namespace, worker } => {
+                self.wait_for_assigned(namespace, worker, deadline).await
             }
             Interest::Cancelled { leases } => {
                 self.options.limits.check_batch("leases", leases.len())?;
@@ -91,6 +102,30 @@ impl EmbeddedStore {
             }
             tokio::select! {
                 () = cancelled => {}
+                () = self.clock.sleep_until(deadline) => return Ok(Wake::TimedOut),
+            }
+        }
+    }
+
+    async fn wait_for_assigned(
+        &self,
+        namespace: Namespace,
+        worker: WorkerId,
+        deadline: Monotonic,
+    ) -> Result<Wake> {
+        loop {
+            let assigned = self.shared.assigned.notified();
+            tokio::pin!(assigned);
+            // Registered before the index is read: an assignment in between is seen.
+            assigned.as_mut().enable();
+            let (of, to) = (namespace.clone(), worker.clone());
+            let read =
+                move |work: &mut Work<'_>| Ok(work.memory.index.assigned_to(&of, &to).next().is_some());
+            if self.read_memory(read).await? {
+                return Ok(Wake::Ready);
+            }
+            tokio::select! {
+                () = assigned => {}
                 () = self.clock.sleep_until(deadline) => return Ok(Wake::TimedOut),
             }
         }

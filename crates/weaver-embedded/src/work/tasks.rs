@@ -124,6 +124,7 @@ impl Work<'_> {
         self.memory.touched.insert((record.key.namespace.clone(), record.spec.queue.clone()));
         self.memory.changes.push(Change::of(&record));
         self.memory.cancelled |= record.has_hold();
+        self.memory.assigned |= record.state == TaskState::Assigned;
         Ok(record)
     }
 

@@ -9,7 +9,7 @@ use weaver_core::id::{TaskId, Version};
 use weaver_core::ports::{
     Beat, Directive, QueueSettings, RunnerKey, RunnerRecord, RunnerStatus, StateCounts,
 };
-use weaver_core::task::{TaskRecord, TaskState};
+use weaver_core::task::{Dispatch, TaskRecord, TaskState};
 use weaver_embedded::codec::*;
 
 use crate::strategies::*;
@@ -90,10 +90,14 @@ proptest! {
     #[test]
     fn a_queue_and_a_group_are_read_as_they_were_written(
         counts in vec(any::<u64>(), TaskState::ALL.len()), version in any::<u64>(), paused in any::<bool>(),
-        max_running in of(1..=u32::MAX), last_at in timestamp(),
+        max_running in of(1..=u32::MAX), last_at in timestamp(), assigns in any::<bool>(),
     ) {
         let counts = counts_of(&counts);
-        let settings = QueueSettings { paused, max_running };
+        let settings = QueueSettings {
+            paused,
+            max_running,
+            dispatch: if assigns { Dispatch::Assign } else { Dispatch::Pull },
+        };
         let queue = StoredQueue { counts, settings, version: Version(version) };
         let mut writer = Writer::new();
         encode_queue(&mut writer, &queue);
@@ -128,7 +132,7 @@ fn counts_of(numbers: &[u64]) -> StateCounts {
 }
 
 pub(crate) fn runner() -> impl Strategy<Value = RunnerRecord> {
-    let directive = prop::sample::select(vec![Directive::Run, Directive::Drain, Directive::Stop]);
+    let directive = prop::sample::select(Directive::ALL.to_vec());
     let status = prop::sample::select(vec![RunnerStatus::Running, RunnerStatus::Stopped]);
     (
         (
@@ -139,13 +143,14 @@ pub(crate) fn runner() -> impl Strategy<Value = RunnerRecord> {
             vec(queue_name(), 0..4),
             of(vec(task_type(), 0..4)),
         ),
-        (any::<u32>(), any::<u32>(), any::<bool>(), timestamp(), status, directive),
+        (any::<u32>(), any::<u32>(), any::<bool>(), of(duration()), timestamp(), status, directive),
     )
         .prop_map(|(beat, rest)| {
             let (namespace, runner_id, project_root, started_at, queues, types) = beat;
-            let (capacity, running, draining, last_heartbeat, status, directive) = rest;
+            let (capacity, running, draining, every, last_heartbeat, status, directive) = rest;
             let key = RunnerKey { namespace, runner_id };
-            let beat = Beat { key, project_root, started_at, queues, types, capacity, running, draining };
+            let beat =
+                Beat { key, project_root, started_at, queues, types, capacity, running, draining, every };
             RunnerRecord { beat, last_heartbeat, status, directive }
         })
 }

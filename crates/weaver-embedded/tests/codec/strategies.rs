@@ -17,8 +17,8 @@ use weaver_core::name::{
 use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{
     ATTEMPTS_KEPT, Assignment, AttemptOutcome, AttemptRecord, Attempts, CancelReason, Cause, ContentType,
-    Continuation, HeldLease, Origin, Priority, Progress, ReadyBy, TaskEnvelope, TaskRecord, TaskSpec,
-    TaskState, TraceContext,
+    Continuation, Dispatch, HeldLease, Origin, Priority, Progress, ReadyBy, TaskEnvelope, TaskRecord,
+    TaskSpec, TaskState, TraceContext,
 };
 use weaver_core::time::Timestamp;
 
@@ -90,9 +90,10 @@ fn trace() -> impl Strategy<Value = TraceContext> {
 fn origin() -> BoxedStrategy<Origin> {
     (
         (of(name()), of(name()), btree_map(name(), name(), 0..5), of(name())),
-        (of(timestamp()), of(any::<u64>().prop_map(TaskId)), of(trace()), of(name())),
+        (of(timestamp()), of(any::<u64>().prop_map(TaskId)), of(trace()), of(name()), of(any::<bool>())),
     )
-        .prop_map(|((group, session, labels, definition), (scheduled_for, retry_of, trace, external))| {
+        .prop_map(|((group, session, labels, definition), rest)| {
+            let (scheduled_for, retry_of, trace, external, assigns) = rest;
             const NAMES: &str = "the strategy makes names";
             Origin {
                 task_group_id: group.map(|text| TaskGroupId::new(text).expect(NAMES)),
@@ -103,6 +104,7 @@ fn origin() -> BoxedStrategy<Origin> {
                 retry_of,
                 retry_of_external_id: None,
                 trace,
+                dispatch: assigns.map(|assigns| if assigns { Dispatch::Assign } else { Dispatch::Pull }),
                 external_id: external.map(|text| ExternalId::new(text).expect(NAMES)),
             }
         })

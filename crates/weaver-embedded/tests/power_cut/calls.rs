@@ -112,7 +112,11 @@ impl Chooser<'_> {
             }
             94 => Call::Trim(self.stream(), Seq(self.rng.below(20))),
             95 => {
-                let settings = QueueSettings { paused: self.rng.percent(20), max_running: None };
+                let settings = QueueSettings {
+                    paused: self.rng.percent(20),
+                    max_running: None,
+                    ..QueueSettings::default()
+                };
                 Call::Settings(queue("b"), settings)
             }
             96..=97 => Call::Purge,
@@ -193,6 +197,8 @@ impl Chooser<'_> {
             capacity: 4,
             running: self.rng.below(4) as u32,
             draining: false,
+
+            every: None,
         }))
     }
 

@@ -124,7 +124,8 @@ async fn prepare(shared: &Shared) {
             shared.known.lock().push(snapshot.id);
         }
     }
-    let settings = QueueSettings { paused: false, max_running: Some(NARROW_SLOTS) };
+    let settings =
+        QueueSettings { paused: false, max_running: Some(NARROW_SLOTS), ..QueueSettings::default() };
     let narrow = QueueName::new(QUEUE_NARROW).expect("a name");
     let set = shared.store.put_queue(&Namespace::default(), &narrow, settings, Expect::Anything).await;
     set.expect("a queue can be set");

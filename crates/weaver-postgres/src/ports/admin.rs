@@ -17,7 +17,7 @@ use super::log_files::remove;
 use super::{after, expectation};
 use crate::PostgresStore;
 use crate::error::{StoreFault, reason};
-use crate::row::{RUN_FORMAT, undecodable};
+use crate::row::{RUN_FORMAT, dispatch_of, undecodable};
 use crate::types::micros;
 
 /// How often tables are checked for dead rows.
@@ -79,7 +79,9 @@ impl PostgresStore {
             let (settings, why) = match settings_of(&row) {
                 Ok(settings) => (settings, None),
                 // Paused, as in `weaver.is_set_to_pause`.
-                Err(fault) => (QueueSettings { paused: true, max_running: None }, Some(undecodable(fault))),
+                Err(fault) => {
+                    (QueueSettings { paused: true, ..QueueSettings::default() }, Some(undecodable(fault)))
+                }
             };
             if let Some(why) = why {
                 let (kind, found_at) = (RecordKind::QueueSettings, self.clock.now());
@@ -117,6 +119,7 @@ impl PostgresStore {
             .bind(queue.as_str())
             .bind(settings.paused)
             .bind(settings.max_running.map(i64::from))
+            .bind(i16::from(settings.dispatch.number()))
             .bind(word)
             .bind(version)
             .fetch_one(&self.connections)
@@ -223,7 +226,8 @@ impl PostgresStore {
 fn settings_of(row: &PgRow) -> Result<QueueSettings, StoreFault> {
     let max_running: Option<i64> = row.try_get(2)?;
     let max_running = max_running.map(u32::try_from).transpose().map_err(StoreFault::unreadable)?;
-    let settings = QueueSettings { paused: row.try_get(1)?, max_running };
+    let dispatch = dispatch_of(row.try_get(4)?)?;
+    let settings = QueueSettings { paused: row.try_get(1)?, max_running, dispatch };
     settings.validate()?;
     Ok(settings)
 }

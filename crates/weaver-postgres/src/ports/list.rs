@@ -157,6 +157,17 @@ fn source(selector: &Selector, compare: &str, order: &str) -> (String, Option<St
             );
             (text, Some(name.clone()), Some(value.clone()))
         }
+        Selector::Worker(name) => {
+            let text = format!(
+                "SELECT m.id FROM weaver.leases l CROSS JOIN LATERAL unnest(l.ids) AS m (id)
+                 WHERE l.namespace = $1 AND l.worker = $10 AND l.state IN ({}, {}) AND m.id {compare} $2
+                 AND m.id <> ALL (l.gone)
+                 AND (NOT l.is_shared OR NOT EXISTS (SELECT FROM weaver.ended e WHERE e.id = m.id))",
+                TaskState::Running.index(),
+                TaskState::Assigned.index()
+            );
+            (text, Some(name.to_string()), None)
+        }
         Selector::SerialKey(name) => {
             let text = format!(
                 "SELECT w.id FROM weaver.ready w WHERE w.namespace = $1 AND w.serial_key = $10 AND w.id {compare} $2

@@ -1,6 +1,7 @@
 //! The ports other than `Queue`.
 
 mod admin;
+mod assignments;
 mod documents;
 mod journal;
 mod list;

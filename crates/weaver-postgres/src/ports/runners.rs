@@ -1,5 +1,7 @@
 //! The port `Runners`: heartbeats and directives of workers.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -36,7 +38,7 @@ impl Runners for PostgresStore {
             .query()
             .bind(key.namespace.as_str())
             .bind(key.runner_id.as_str())
-            .bind(word(directive));
+            .bind(directive.as_str());
         set.execute(&self.connections).await.map_err(StoreFault::from)?;
         Ok(())
     }
@@ -119,9 +121,10 @@ impl PostgresStore {
             .bind(i64::from(beat.capacity))
             .bind(i64::from(beat.running))
             .bind(beat.draining)
+            .bind(beat.every.map(|every| i64::try_from(every.as_millis()).unwrap_or(i64::MAX)))
             .fetch_one(&self.connections)
             .await?;
-        Ok(directive_of(&directive))
+        Ok(Directive::of_word(&directive))
     }
 }
 
@@ -142,12 +145,13 @@ pub(crate) fn runner(namespace: &Namespace, row: &PgRow) -> Result<RunnerRecord,
         capacity: number(5)?,
         running: number(6)?,
         draining: row.try_get(7)?,
+        every: row.try_get::<Option<i64>, _>(11)?.map(|ms| Duration::from_millis(ms.unsigned_abs())),
     };
     let status = match row.try_get::<&str, _>(8)? {
         "stopped" => RunnerStatus::Stopped,
         _ => RunnerStatus::Running,
     };
-    let directive = directive_of(row.try_get(9)?);
+    let directive = Directive::of_word(row.try_get(9)?);
     Ok(RunnerRecord { beat, last_heartbeat: row.try_get::<At, _>(10)?.0, status, directive })
 }
 
@@ -156,20 +160,4 @@ fn names<T>(
     make: impl Fn(String) -> Result<T, weaver_core::error::Invalid>,
 ) -> Result<Vec<T>, StoreFault> {
     texts.into_iter().map(|text| make(text).map_err(StoreFault::unreadable)).collect()
-}
-
-fn word(directive: Directive) -> &'static str {
-    match directive {
-        Directive::Run => "run",
-        Directive::Drain => "drain",
-        Directive::Stop => "stop",
-    }
-}
-
-fn directive_of(word: &str) -> Directive {
-    match word {
-        "drain" => Directive::Drain,
-        "stop" => Directive::Stop,
-        _ => Directive::Run,
-    }
 }

@@ -258,6 +258,7 @@ fn extra(spec: &TaskSpec) -> Option<String> {
     put("job_definition_id", origin.job_definition_id.as_ref().map(|name| json!(name.as_str())));
     put("scheduled_for", origin.scheduled_for.map(|at| json!(at)));
     put("retry_of", origin.retry_of.map(|id| json!(id.0)));
+    put("dispatch", origin.dispatch.map(|dispatch| json!(dispatch.as_str())));
     put("trace", origin.trace.as_ref().map(|trace| json!(trace)));
     if extra.is_empty() {
         return None;

@@ -147,6 +147,7 @@ impl PostgresStore {
             .bind(RUN_FORMAT)
             .bind(self.skipped(&request.namespace))
             .bind(self.open_leases.take_over())
+            .bind(i16::from(request.dispatch().number()))
             .fetch_all(&self.connections)
             .await?;
         let mut leased = Vec::with_capacity(rows.len());

@@ -5,7 +5,9 @@ use std::time::Duration;
 use sqlx::Row;
 use tokio::sync::watch;
 use weaver_core::lease::Lease;
+use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::queue::{Interest, Queue, Wake};
+use weaver_core::task::DispatchFilter;
 use weaver_core::time::Monotonic;
 
 use crate::PostgresStore;
@@ -42,10 +44,10 @@ impl PostgresStore {
                 return Ok(Wake::TimedOut);
             }
             let until = next.min(deadline);
-            match interest {
+            match &interest {
                 Interest::Cancelled { .. } => self.pause(&mut cancelled, until).await,
                 Interest::Changes { .. } => self.pause(&mut changes, until).await,
-                Interest::Work { .. } => {
+                Interest::Work { .. } | Interest::Assignable { .. } | Interest::Assigned { .. } => {
                     if self.pause_for_work(&mut work, seen, &interest, until).await {
                         return Ok(Wake::Ready);
                     }
@@ -83,28 +85,16 @@ impl PostgresStore {
     async fn probe(&self, interest: &Interest) -> Result<Option<Duration>> {
         match interest {
             Interest::Work { namespace, queues, types, fragile } => {
-                let mut queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
-                queues.sort_unstable();
-                queues.dedup();
-                let types: Option<Vec<&str>> =
-                    types.as_ref().map(|types| types.iter().map(|name| name.as_str()).collect());
-                let row = self
-                    .sql
-                    .wait_probe
-                    .query()
-                    .bind(namespace.as_str())
-                    .bind(queues)
-                    .bind(types)
-                    .bind(fragile)
-                    .bind(RUN_FORMAT)
-                    .bind(self.skipped(namespace))
-                    .fetch_one(&self.connections)
-                    .await?;
-                if row.try_get(0)? {
-                    return Ok(None);
-                }
-                let due_in: Option<i64> = row.try_get(1)?;
-                Ok(Some(due_in.map_or(WORK_POLL, |micros| span(micros).min(WORK_POLL))))
+                self.probe_for_work(namespace, queues, types.as_deref(), *fragile, DispatchFilter::Pulled)
+                    .await
+            }
+            Interest::Assignable { namespace, queues, types } => {
+                self.probe_for_work(namespace, queues, types.as_deref(), true, DispatchFilter::Assigned).await
+            }
+            Interest::Assigned { namespace, worker } => {
+                let found = self.sql.is_assigned.scalar().bind(namespace.as_str()).bind(worker.as_str());
+                let found: bool = found.bind(RUN_FORMAT).fetch_one(&self.connections).await?;
+                Ok(if found { None } else { Some(WORK_POLL) })
             }
             Interest::Cancelled { leases } => {
                 self.limits().check_batch("leases", leases.len())?;
@@ -114,6 +104,38 @@ impl PostgresStore {
                 Ok(if self.has_changes(*after).await? { None } else { Some(CHANGES_POLL) })
             }
         }
+    }
+
+    async fn probe_for_work(
+        &self,
+        namespace: &Namespace,
+        queues: &[QueueName],
+        types: Option<&[TaskType]>,
+        fragile: bool,
+        dispatch: DispatchFilter,
+    ) -> Result<Option<Duration>> {
+        let mut queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        let types: Option<Vec<&str>> = types.map(|types| types.iter().map(|name| name.as_str()).collect());
+        let row = self
+            .sql
+            .wait_probe
+            .query()
+            .bind(namespace.as_str())
+            .bind(queues)
+            .bind(types)
+            .bind(fragile)
+            .bind(RUN_FORMAT)
+            .bind(self.skipped(namespace))
+            .bind(i16::from(dispatch.number()))
+            .fetch_one(&self.connections)
+            .await?;
+        if row.try_get(0)? {
+            return Ok(None);
+        }
+        let due_in: Option<i64> = row.try_get(1)?;
+        Ok(Some(due_in.map_or(WORK_POLL, |micros| span(micros).min(WORK_POLL))))
     }
 
     /// Whether any of these leases was cancelled. A cancelled task keeps its row of `leases` during its

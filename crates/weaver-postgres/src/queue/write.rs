@@ -148,7 +148,7 @@ impl PostgresStore {
         let (occupied, is_gated): (i64, bool) = (row.try_get(2)?, row.try_get(3)?);
         // An invalid limit has already been turned into a pause.
         let max_running = max_running.and_then(|max| u32::try_from(max).ok());
-        let settings = QueueSettings { paused, max_running };
+        let settings = QueueSettings { paused, max_running, ..QueueSettings::default() };
         let facts = QueueFacts { settings, occupied: occupied.unsigned_abs() };
         Ok(admission::blocked(is_startable, facts, || is_gated))
     }

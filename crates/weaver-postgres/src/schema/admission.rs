@@ -7,6 +7,8 @@
 //! {wanted(v_slots)}             of runs `r`: what a lease call with so many slots left asks for
 //! {waiting}                     the stored names of the waiting states
 //! {number(running)}             the number of a state; {waiting_number(scheduled)}: that of a run before its first start
+//! {dispatches}                  the numbers of `dispatch` as rows `d (own)`; also `dispatch_number(word)`
+//! {dispatch_default}            the number of the default dispatch
 //! {limit_max}                   the largest concurrency limit
 //! {charged_failures(i.cause)}   what the end of a running attempt adds to a counter; also `charged_losses`
 //! {state_words}                 the seed's word for the number of each state, as branches of a CASE
@@ -15,7 +17,7 @@
 use weaver_core::admission::text::{Dialect, condition};
 use weaver_core::lifecycle::table::{Charge, RULES};
 use weaver_core::projection::job_run::State;
-use weaver_core::task::TaskState;
+use weaver_core::task::{Dispatch, TaskState};
 
 use crate::names::cause_word;
 
@@ -61,12 +63,28 @@ fn replacement(inner: &str) -> Option<String> {
             TaskState::Scheduled.index(),
             TaskState::Queued.index()
         )),
+        ("dispatches", []) => Some(dispatches()),
+        ("dispatch_default", []) => Some(Dispatch::default().number().to_string()),
+        ("dispatch_number", [word]) => Some(dispatch_number(word)),
+        ("assign", []) => Some(Dispatch::Assign.number().to_string()),
         ("limit_max", []) => Some(u32::MAX.to_string()),
         ("charged_failures", [cause]) => Some(charged(cause, |charge| charge.failures)),
         ("charged_losses", [cause]) => Some(charged(cause, |charge| charge.losses)),
         ("state_words", []) => Some(state_words()),
         _ => condition(name, &arguments, Dialect::Sql),
     }
+}
+
+/// The numbers that `dispatch` of a waiting task may have, as rows.
+fn dispatches() -> String {
+    let own = Dispatch::ALL.map(|own| format!("({}::smallint)", own.number()));
+    format!("(VALUES (0::smallint), {}) AS d (own)", own.join(", "))
+}
+
+/// The number of the dispatch with this word; NULL for no word.
+fn dispatch_number(word: &str) -> String {
+    let branches = Dispatch::ALL.map(|own| format!("WHEN '{}' THEN {}", own.as_str(), own.number()));
+    format!("(CASE {word} {} END)::smallint", branches.join(" "))
 }
 
 fn waiting() -> String {

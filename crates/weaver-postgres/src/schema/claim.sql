@@ -90,7 +90,7 @@ BEGIN
         t.version + 1, t.attempt + 1, t.executions + 1, s.format, NULL::real, p_token, 'RUNNING', NULL::text, NULL::text,
         p_worker, 'NONE', s.namespace, s.queue, s.task_type, s.serial_key, s.idempotency_key, s.job_definition_id,
         s.task_group_id, s.session_id, s.content_type, s.labels, s.retry, s.trace, NULL::text, t.last_error, NULL::text,
-        NULL::bytea, s.payload
+        NULL::bytea, s.payload, s.dispatch
     FROM taken t JOIN weaver.tasks s ON s.id = t.id;
 END
 $$;
@@ -124,7 +124,7 @@ $$;
 -- nothing, or if the call is a repeated one.
 -- With a generic plan, made once per connection: planning each call anew takes longer than the call.
 CREATE FUNCTION weaver.claim(p_namespace text, p_queues text[], p_types text[], p_token uuid, p_max integer, p_slots integer,
-    p_format smallint, p_skip bigint[], p_over uuid[], OUT now timestamptz, OUT tids tid[], OUT limited text[])
+    p_format smallint, p_skip bigint[], p_over uuid[], p_dispatch smallint, OUT now timestamptz, OUT tids tid[], OUT limited text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     SET plan_cache_mode = force_generic_plan AS $$
@@ -145,14 +145,16 @@ BEGIN
     ELSIF p_over IS NOT NULL THEN
         PERFORM weaver.drop_leases(p_over);
     END IF;
-    SELECT * INTO v_open FROM weaver.open_queues(p_namespace, p_queues);
+    SELECT * INTO v_open FROM weaver.open_queues(p_namespace, p_queues, p_dispatch);
     v_now := weaver.clock();
-    WHILE v_left > 0 AND cardinality(v_open.queues) > 0 AND v_picked.is_cut LOOP
-        IF cardinality(v_open.queues) = 1 THEN
-            v_picked := weaver.pick_from_one(p_namespace, v_open.queues[1], p_types, v_slots, p_format, p_skip, v_now,
+    WHILE v_left > 0 AND cardinality(v_open.queues) > 0 AND v_open.source_queues IS NOT NULL AND v_picked.is_cut LOOP
+        IF cardinality(v_open.source_queues) = 1 THEN
+            v_picked := weaver.pick_from_one(p_namespace, v_open.queues[1], v_open.source_dispatches[1], p_types, v_slots,
+                p_format, p_skip, v_now,
                 v_left, v_picked.last_priority, v_picked.last_ready_at, v_picked.last_id);
         ELSE
-            v_picked := weaver.pick_from_several(p_namespace, v_open.queues, p_types, v_slots, p_format, p_skip, v_now,
+            v_picked := weaver.pick_from_several(p_namespace, v_open.queues, v_open.source_queues, v_open.source_dispatches,
+                p_types, v_slots, p_format, p_skip, v_now,
                 v_left, v_picked.last_priority, v_picked.last_ready_at, v_picked.last_id);
         END IF;
         IF v_open.limited IS NOT NULL OR v_picked.is_special THEN

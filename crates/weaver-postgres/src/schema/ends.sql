@@ -253,9 +253,11 @@ BEGIN
         ON CONFLICT DO NOTHING
     ), waiting AS (
         INSERT INTO weaver.ready (id, ready_at, expires_at, updated_at, first_started_at, version, attempt, executions, renewals,
-            failures, losses, max_losses, priority, format, state, namespace, queue, task_type, serial_key, cause, last_error)
+            failures, losses, max_losses, priority, dispatch, format, state, namespace, queue, task_type, serial_key, cause,
+            last_error)
         SELECT h.id, h.ready_at, s.expires_at, v_now, h.first_started_at, h.version + 1, h.attempt, h.executions, h.renewals,
-            h.failures, h.losses, s.max_losses, s.priority, h.format, {number(retry_scheduled)}, s.namespace, s.queue,
+            h.failures, h.losses, s.max_losses, s.priority, coalesce(s.dispatch, 0), h.format, {number(retry_scheduled)}, s.namespace,
+            s.queue,
             s.task_type, s.serial_key, h.cause, h.last_error
         FROM held h JOIN weaver.tasks s ON s.id = h.id
         RETURNING id, version, queue

@@ -129,24 +129,25 @@ BEGIN
     WITH new AS (
         INSERT INTO weaver.tasks (id, created_at, run_at, max_attempts, max_losses, priority, namespace, queue, task_type, payload,
             content_type, retry, timeout_us, expires_at, serial_key, idempotency_key, task_group_id, session_id, labels,
-            job_definition_id, scheduled_for, retry_of, trace)
+            job_definition_id, scheduled_for, retry_of, trace, dispatch)
         SELECT i.id, v_now, CASE WHEN NOT {is_due(t.ready_at, v_now)} THEN t.ready_at END, i.max_attempts,
             i.max_losses, i.priority, i.namespace, i.queue, i.task_type, i.payload,
             i.extra ->> 'content_type', i.extra -> 'retry', (i.extra ->> 'timeout_us')::bigint,
             (i.extra ->> 'expires_at')::timestamptz, i.serial_key, i.extra ->> 'idempotency_key',
             i.extra ->> 'task_group_id', i.extra ->> 'session_id', i.extra -> 'labels', i.extra ->> 'job_definition_id',
-            (i.extra ->> 'scheduled_for')::timestamptz, (i.extra ->> 'retry_of')::bigint, i.extra -> 'trace'
+            (i.extra ->> 'scheduled_for')::timestamptz, (i.extra ->> 'retry_of')::bigint, i.extra -> 'trace',
+            {dispatch_number(i.extra ->> 'dispatch')}
         FROM unnest(v_answers, p_namespaces, p_queues, p_types, p_priorities, p_max_attempts, p_max_losses, p_serial_keys,
             p_run_at, p_delays_us, p_payloads, p_extras) AS i (id, namespace, queue, task_type, priority, max_attempts, max_losses,
             serial_key, run_at, delay_us, payload, extra)
         CROSS JOIN LATERAL (SELECT greatest(v_now, coalesce(i.run_at, weaver.later(v_now, i.delay_us))) AS ready_at) t
         WHERE i.id > 0
         RETURNING id, run_at, expires_at, max_losses, priority, namespace, queue, task_type, serial_key, labels,
-            run_at IS NOT NULL AS scheduled
+            dispatch, run_at IS NOT NULL AS scheduled
     ), waiting AS (
         INSERT INTO weaver.ready (id, ready_at, expires_at, version, attempt, executions, renewals, failures, losses, max_losses,
-            priority, format, state, namespace, queue, task_type, serial_key)
-        SELECT n.id, coalesce(n.run_at, v_now), n.expires_at, 1, 0, 0, 0, 0, 0, n.max_losses, n.priority, 1,
+            priority, dispatch, format, state, namespace, queue, task_type, serial_key)
+        SELECT n.id, coalesce(n.run_at, v_now), n.expires_at, 1, 0, 0, 0, 0, 0, n.max_losses, n.priority, coalesce(n.dispatch, 0), 1,
             {waiting_number(n.scheduled)}, n.namespace, n.queue, n.task_type, n.serial_key
         FROM new n
     ), labelled AS (

@@ -46,10 +46,23 @@ BEGIN
 END
 $$;
 
+-- Where waiting tasks of the wanted dispatch are: the parts of `ready` by queue and own dispatch. Few tasks have a dispatch of their
+-- own, so the parts with it are usually empty.
+CREATE FUNCTION weaver.sources(p_namespace text, p_queues text[], p_dispatch smallint)
+RETURNS TABLE (queue text, own smallint) LANGUAGE sql STABLE AS $$
+    SELECT q.name, d.own FROM (SELECT DISTINCT name FROM unnest(p_queues) AS q (name)) q
+    LEFT JOIN weaver.queues s ON s.namespace = p_namespace AND s.queue = q.name
+    CROSS JOIN {dispatches}
+    WHERE {has_dispatch(d.own, coalesce(s.dispatch, {dispatch_default}), p_dispatch)}
+        AND (d.own = 0 OR EXISTS (SELECT FROM weaver.ready r
+            WHERE r.namespace = p_namespace AND r.queue = q.name AND r.dispatch = d.own))
+$$;
+
 -- The open ones of some queues; for those with a concurrency limit, the limit and the occupied slots. Limited queues are locked:
 -- lease calls on them are serialized.
-CREATE FUNCTION weaver.open_queues(p_namespace text, p_queues text[], OUT queues text[], OUT limited text[],
-    OUT maxima bigint[], OUT occupied bigint[]) LANGUAGE plpgsql AS $$
+CREATE FUNCTION weaver.open_queues(p_namespace text, p_queues text[], p_dispatch smallint, OUT queues text[],
+    OUT limited text[], OUT maxima bigint[], OUT occupied bigint[], OUT source_queues text[], OUT source_dispatches smallint[])
+    LANGUAGE plpgsql AS $$
 DECLARE
     v_at integer;
     v_is_paused boolean;
@@ -70,6 +83,8 @@ BEGIN
             queues := array_remove(queues, limited[v_at]);
         END IF;
     END LOOP;
+    SELECT array_agg(s.queue), array_agg(s.own) INTO source_queues, source_dispatches
+    FROM weaver.sources(p_namespace, queues, p_dispatch) s;
     -- Counted after all locks are held.
     FOR v_at IN 1 .. coalesce(cardinality(limited), 0) LOOP
         occupied[v_at] := weaver.occupied(p_namespace, limited[v_at]);

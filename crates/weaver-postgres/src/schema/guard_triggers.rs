@@ -136,7 +136,7 @@ const COLUMNS: &str = "id created_at ready_at retry_of scheduled_for expires_at 
     attempt executions format progress_fraction lease_token state cause outcome assigned_worker_id \
     continuation_state namespace queue task_type \
     serial_key idempotency_key job_definition_id task_group_id session_id content_type labels retry trace \
-    progress_message last_error log_ref result payload";
+    progress_message last_error log_ref result payload dispatch";
 
 fn triggers_of(text: &str, schema: &str) -> Vec<GuardTrigger> {
     let begin =

@@ -55,11 +55,11 @@ BEGIN
     PERFORM weaver.reserve_keys(v_new);
     INSERT INTO weaver.tasks (id, created_at, run_at, max_attempts, max_losses, priority, format, namespace, queue, task_type, payload,
         content_type, retry, timeout_us, expires_at, serial_key, idempotency_key, task_group_id, session_id, labels,
-        job_definition_id, scheduled_for, retry_of, trace)
+        job_definition_id, scheduled_for, retry_of, trace, dispatch)
     VALUES (NEW.id, NEW.created_at, CASE WHEN NEW.scheduled THEN NEW.ready_at END, NEW.max_attempts, NEW.max_losses, NEW.priority,
         NEW.format, NEW.namespace, NEW.queue, NEW.task_type, NEW.payload, NEW.content_type, NEW.retry, NEW.timeout_us,
         NEW.expires_at, NEW.serial_key, NEW.idempotency_key, NEW.task_group_id, NEW.session_id, NEW.labels,
-        NEW.job_definition_id, NEW.scheduled_for, NEW.retry_of, NEW.trace);
+        NEW.job_definition_id, NEW.scheduled_for, NEW.retry_of, NEW.trace, NEW.dispatch);
     PERFORM weaver.put_in(v_new);
     IF jsonb_typeof(NEW.labels) = 'object' THEN
         INSERT INTO weaver.task_labels

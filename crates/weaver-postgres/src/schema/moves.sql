@@ -89,10 +89,12 @@ BEGIN
             p_run.cause, p_run.outcome, p_run.last_error, p_run.result);
     ELSIF p_run.state IN ({waiting}) THEN
         INSERT INTO weaver.ready (id, ready_at, expires_at, updated_at, first_started_at, version, attempt, executions, renewals,
-            failures, losses, max_losses, priority, format, state, namespace, queue, task_type, serial_key, cause, last_error)
+            failures, losses, max_losses, priority, dispatch, format, state, namespace, queue, task_type, serial_key, cause,
+            last_error)
         VALUES (p_run.id, p_run.ready_at, p_run.expires_at, p_run.updated_at, p_run.first_started_at, p_run.version, p_run.attempt,
-            p_run.executions, p_run.renewals, p_run.failures, p_run.losses, p_run.max_losses, p_run.priority, p_run.format,
-            v_state, p_run.namespace, p_run.queue, p_run.task_type, p_run.serial_key, p_run.cause, p_run.last_error);
+            p_run.executions, p_run.renewals, p_run.failures, p_run.losses, p_run.max_losses, p_run.priority,
+            coalesce(p_run.dispatch, 0), p_run.format, v_state, p_run.namespace, p_run.queue, p_run.task_type, p_run.serial_key,
+            p_run.cause, p_run.last_error);
     ELSE
         INSERT INTO weaver.leases (first_id, last_id, token, started_at, expires_at, ttl_us, epoch, assigned_at, assigned_epoch,
             check_deadline_at, ready_at, first_started_at, updated_at, task_expires_at, version, attempt, executions, renewals,

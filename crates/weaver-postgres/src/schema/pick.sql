@@ -7,8 +7,8 @@ CREATE TYPE weaver.picked AS (tids tid[], ids bigint[], versions integer[], queu
     fragile boolean[], executions integer[], is_special boolean, last_priority integer, last_ready_at timestamptz,
     last_id bigint, is_cut boolean);
 
-CREATE FUNCTION weaver.pick_from_one(p_namespace text, p_queue text, p_types text[], p_slots integer, p_format smallint,
-    p_skip bigint[], p_now timestamptz, p_max integer, p_priority integer, p_ready_at timestamptz, p_id bigint)
+CREATE FUNCTION weaver.pick_from_one(p_namespace text, p_queue text, p_own smallint, p_types text[], p_slots integer,
+    p_format smallint, p_skip bigint[], p_now timestamptz, p_max integer, p_priority integer, p_ready_at timestamptz, p_id bigint)
 RETURNS weaver.picked LANGUAGE plpgsql AS $$
 DECLARE
     v_picked weaver.picked;
@@ -24,7 +24,7 @@ BEGIN
             SELECT r.ctid AS tid, r.id, r.version + 1 AS version, r.state::integer AS from_state, r.priority, r.ready_at,
                 r.serial_key, r.executions, {is_fragile(r.losses, r.max_losses)} AS fragile
             FROM weaver.ready r
-            WHERE r.namespace = p_namespace AND r.queue = p_queue AND r.priority = p.number::smallint
+            WHERE r.namespace = p_namespace AND r.queue = p_queue AND r.dispatch = p_own AND r.priority = p.number::smallint
                 AND (p.number > p_priority OR (r.ready_at, r.id) > (p_ready_at, p_id))
                 AND {wanted(p_slots)} AND {leasable(p_now)}
             ORDER BY r.ready_at, r.id
@@ -37,10 +37,10 @@ BEGIN
 END
 $$;
 
--- The next tasks of several queues together: chosen first, then locked.
-CREATE FUNCTION weaver.pick_from_several(p_namespace text, p_queues text[], p_types text[], p_slots integer,
-    p_format smallint, p_skip bigint[], p_now timestamptz, p_max integer, p_priority integer, p_ready_at timestamptz,
-    p_id bigint) RETURNS weaver.picked LANGUAGE plpgsql AS $$
+-- The next tasks of several sources together, of those queues that are still open: chosen first, then locked.
+CREATE FUNCTION weaver.pick_from_several(p_namespace text, p_queues text[], p_source_queues text[],
+    p_source_dispatches smallint[], p_types text[], p_slots integer, p_format smallint, p_skip bigint[], p_now timestamptz,
+    p_max integer, p_priority integer, p_ready_at timestamptz, p_id bigint) RETURNS weaver.picked LANGUAGE plpgsql AS $$
 DECLARE
     v_window bigint[];
     v_picked weaver.picked;
@@ -51,16 +51,17 @@ BEGIN
     FROM (
         SELECT m.* FROM generate_series(p_priority, 9) AS p (number)
         CROSS JOIN LATERAL (
-            SELECT d.* FROM unnest(p_queues) AS q (name)
+            SELECT d.* FROM unnest(p_source_queues, p_source_dispatches) AS q (name, own)
             CROSS JOIN LATERAL (
                 SELECT r.id, r.priority, r.ready_at
                 FROM weaver.ready r
-                WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
+                WHERE r.namespace = p_namespace AND r.queue = q.name AND r.dispatch = q.own AND r.priority = p.number::smallint
                     AND (p.number > p_priority OR (r.ready_at, r.id) > (p_ready_at, p_id))
                     AND {wanted(p_slots)} AND {leasable(p_now)}
                 ORDER BY r.ready_at, r.id
                 LIMIT p_max
             ) d
+            WHERE q.name = ANY (p_queues)
             ORDER BY d.ready_at, d.id
             LIMIT p_max
         ) m

@@ -1,7 +1,7 @@
 -- Queue settings, documents, streams and workers. Conditional writes are serialized per key by advisory locks.
 
 CREATE FUNCTION weaver.put_queue(p_namespace text, p_queue text, p_paused boolean, p_max_running bigint,
-    p_expect text, p_version bigint, OUT done boolean, OUT current bigint) LANGUAGE plpgsql AS $$
+    p_dispatch smallint, p_expect text, p_version bigint, OUT done boolean, OUT current bigint) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('weaver.queue ' || p_namespace || E'\x01' || p_queue, 11));
     SELECT q.version INTO current FROM weaver.queues q WHERE q.namespace = p_namespace AND q.queue = p_queue;
@@ -9,9 +9,9 @@ BEGIN
         OR (p_expect = 'version' AND current IS NOT DISTINCT FROM p_version);
     IF done THEN
         current := coalesce(current, 0) + 1;
-        INSERT INTO weaver.queues VALUES (p_namespace, p_queue, p_paused, p_max_running, current)
+        INSERT INTO weaver.queues VALUES (p_namespace, p_queue, p_paused, p_max_running, current, p_dispatch)
         ON CONFLICT (namespace, queue) DO UPDATE
-        SET paused = p_paused, max_running = p_max_running, version = current;
+        SET paused = p_paused, max_running = p_max_running, version = current, dispatch = p_dispatch;
     END IF;
 END
 $$;
@@ -65,18 +65,19 @@ END
 $$;
 
 CREATE FUNCTION weaver.heartbeat(p_namespace text, p_runner_id text, p_project_root text, p_started_at timestamptz,
-    p_queues text[], p_types text[], p_capacity bigint, p_running bigint, p_draining boolean) RETURNS text
+    p_queues text[], p_types text[], p_capacity bigint, p_running bigint, p_draining boolean,
+    p_every_ms bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
     v_directive text;
 BEGIN
     INSERT INTO weaver.runners AS r VALUES (p_namespace, p_runner_id, p_project_root, p_started_at, p_queues, p_types,
-        p_capacity, p_running, p_draining, 'running', 'run', v_now, v_now)
+        p_capacity, p_running, p_draining, 'running', 'run', v_now, v_now, p_every_ms)
     ON CONFLICT (namespace, runner_id) DO UPDATE
     SET project_root = p_project_root, started_at = p_started_at, queues = p_queues, types = p_types,
         capacity = p_capacity, running = p_running, draining = p_draining, status = 'running', last_heartbeat = v_now,
-        seen_at = v_now
+        seen_at = v_now, every_ms = p_every_ms
     RETURNING r.directive INTO v_directive;
     RETURN v_directive;
 END
@@ -134,13 +135,14 @@ BEGIN
     END IF;
     SELECT count(*) INTO v_in_queue FROM (
         SELECT FROM generate_series(0, v_task.priority) AS p (number)
+        CROSS JOIN {dispatches}
         CROSS JOIN LATERAL (
             SELECT FROM weaver.ready r
-            WHERE r.namespace = p_namespace AND r.queue = v_task.queue AND r.priority = p.number::smallint
+            WHERE r.namespace = p_namespace AND r.queue = v_task.queue AND r.dispatch = d.own AND r.priority = p.number::smallint
                 AND (p.number < v_task.priority OR (r.ready_at, r.id) < (v_task.ready_at, v_task.id))
                 AND {leasable(v_now)}
             LIMIT p_cap
-        ) d LIMIT p_cap
+        ) e LIMIT p_cap
     ) a;
     IF v_task.serial_key IS NOT NULL THEN
         SELECT (SELECT count(*) FROM weaver.leases k

@@ -50,15 +50,15 @@ CREATE FUNCTION weaver.oldest_ready_at(p_namespace text, p_queues text[], p_now 
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 BEGIN
     RETURN (
-        SELECT min(d.ready_at) FROM unnest(p_queues) AS q (name)
-        CROSS JOIN generate_series(0, 9) AS p (number)
+        SELECT min(e.ready_at) FROM unnest(p_queues) AS q (name)
+        CROSS JOIN {dispatches} CROSS JOIN generate_series(0, 9) AS p (number)
         CROSS JOIN LATERAL (
             SELECT r.ready_at FROM weaver.ready r
-            WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
+            WHERE r.namespace = p_namespace AND r.queue = q.name AND r.dispatch = d.own AND r.priority = p.number::smallint
                 AND {is_startable(r.ready_at, {is_unstarted(r.executions)}, p_now, r.expires_at)}
             ORDER BY r.ready_at, r.id
             LIMIT 1
-        ) d);
+        ) e);
 END
 $$;
 

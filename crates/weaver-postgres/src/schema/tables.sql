@@ -21,6 +21,8 @@ CREATE TABLE weaver.tasks (
     max_attempts smallint NOT NULL,
     max_losses smallint NOT NULL,
     priority smallint NOT NULL,
+    -- The number of its own dispatch; NULL: that of its queue.
+    dispatch smallint,
     -- The format of the row: a node skips formats it does not know.
     format smallint NOT NULL DEFAULT 1,
     namespace text COLLATE "C" NOT NULL,
@@ -62,6 +64,8 @@ CREATE TABLE weaver.ready (
     losses smallint NOT NULL,
     max_losses smallint NOT NULL,
     priority smallint NOT NULL,
+    -- The number of its own dispatch; 0: that of its queue.
+    dispatch smallint NOT NULL DEFAULT 0,
     format smallint NOT NULL,
     -- The number of a state of core.
     state smallint NOT NULL,
@@ -75,7 +79,8 @@ CREATE TABLE weaver.ready (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0);
 -- Seed 3.1 `(state, scheduled_for)`: the next tasks to lease, in the order of G7.
-CREATE INDEX ready_order ON weaver.ready (namespace, queue, priority, ready_at, id);
+-- By dispatch, so that neither workers nor a leader read past the tasks of the other.
+CREATE INDEX ready_order ON weaver.ready (namespace, queue, dispatch, priority, ready_at, id);
 CREATE INDEX ready_serial ON weaver.ready (namespace, serial_key, id) WHERE serial_key IS NOT NULL;
 CREATE INDEX ready_expiring ON weaver.ready (expires_at) WHERE expires_at IS NOT NULL AND {is_unstarted(executions)};
 
@@ -132,6 +137,9 @@ CREATE INDEX leases_task ON weaver.leases (first_id) WHERE NOT is_shared;
 CREATE INDEX leases_tasks ON weaver.leases USING gist (int8range(first_id, last_id, '[]')) WHERE is_shared;
 -- Seed 3.1 `(assigned_worker_id, state)`.
 CREATE INDEX leases_worker ON weaver.leases (worker, state);
+-- What a leader watches: few tasks are assigned and not started.
+CREATE INDEX leases_unstarted ON weaver.leases (updated_at, first_id)
+    WHERE state IN ({number(assigned)}, {number(orphaned)});
 CREATE INDEX leases_serial ON weaver.leases (namespace, serial_key) WHERE serial_key IS NOT NULL;
 
 -- Ends: append-only. The primary key is the fence: a second end of a task is a conflict. NULL stands for the usual value:
@@ -255,6 +263,8 @@ CREATE TABLE weaver.queues (
     paused boolean NOT NULL,
     max_running bigint,
     version bigint NOT NULL,
+    -- The number of a dispatch of core.
+    dispatch smallint NOT NULL,
     CONSTRAINT queues_pkey PRIMARY KEY (namespace, queue)
 );
 
@@ -273,6 +283,8 @@ CREATE TABLE weaver.runners (
     -- NULL: it has a directive but has not sent a heartbeat yet.
     last_heartbeat timestamptz,
     seen_at timestamptz NOT NULL,
+    -- How often its worker sends a heartbeat; NULL: it does not say.
+    every_ms bigint,
     CONSTRAINT runners_pkey PRIMARY KEY (namespace, runner_id)
 ) WITH (fillfactor = 50);
 

@@ -132,6 +132,9 @@ fn check(of: &str, field: Field, value: &str) -> String {
             format!("weaver.check_integer({of}, {value}, {}, {})", min.as_millis(), max.as_millis())
         }
         Kind::Instant => format!("weaver.check_instant({of}, {value})"),
+        Kind::Choice { words } => {
+            format!("weaver.check_choice({of}, {value}, {})", array(words.iter().copied()))
+        }
         Kind::Boolean => format!("weaver.check_boolean({of}, {value})"),
         Kind::Header { max_bytes } => format!("weaver.check_header({of}, {value}, {max_bytes})"),
         Kind::Labels { max } => format!("weaver.check_labels({of}, {value}, {max})"),

@@ -84,6 +84,15 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION weaver.check_choice(p_field text, p_value jsonb, p_words text[]) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    IF jsonb_typeof(p_value) IS DISTINCT FROM 'string' OR p_value #>> '{}' <> ALL (p_words) THEN
+        PERFORM weaver.refuse_field(p_field, p_value::text, 'one of ' || array_to_string(p_words, ', '));
+    END IF;
+    RETURN p_value #>> '{}';
+END
+$$;
+
 CREATE FUNCTION weaver.check_header(p_field text, p_value jsonb, p_max_bytes integer) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -29,7 +29,7 @@ SELECT s.id, s.created_at, coalesce(e.ready_at, w.ready_at, l.ready_at, s.run_at
     s.content_type, s.labels, s.retry, s.trace, p.message AS progress_message,
     coalesce(e.last_error, w.last_error, CASE WHEN e.id IS NULL THEN l.last_error END) AS last_error,
     (SELECT t.log_ref FROM weaver.streams t WHERE t.namespace = s.namespace AND t.run_id = s.id AND t.log_ref IS NOT NULL
-        LIMIT 1) AS log_ref, e.result, s.payload
+        LIMIT 1) AS log_ref, e.result, s.payload, s.dispatch
 FROM weaver.tasks s
 LEFT JOIN weaver.ended e ON e.id = s.id
 LEFT JOIN weaver.ready w ON w.id = s.id

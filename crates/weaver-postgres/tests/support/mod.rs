@@ -136,7 +136,7 @@ impl OnServer {
         self.advance(Duration::from_secs(3600)).await;
         let source = LocalSource::new(self.store.clone());
         for _ in 0..2 {
-            source.maintain().await.expect("the store answers");
+            source.maintain(Default::default()).await.expect("the store answers");
             self.advance(Duration::from_secs(60)).await;
         }
     }

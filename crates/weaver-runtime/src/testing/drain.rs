@@ -26,7 +26,7 @@ pub(super) async fn drain(queue: &TestQueue, registry: &Registry) -> Vec<TaskRec
     let watch = Watch::begin(queue).await;
     let mut drain = Drain { queue, registry, source, watch, executions: 0 };
     loop {
-        let maintained = drain.source.maintain().await.expect(STORE);
+        let maintained = drain.source.maintain(queue.clock.monotonic()).await.expect(STORE);
         let ran = drain.run_due().await;
         drain.watch.observe().await;
         // Either may have made another task due.

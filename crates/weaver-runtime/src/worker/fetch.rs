@@ -162,7 +162,7 @@ async fn lease_with_retry(shared: &Shared, request: LeaseRequest) -> Result<Vec<
 }
 
 /// Waits for something, or until a shutdown is requested.
-async fn unless_shutdown(shutdown: &Shutdown, wait: impl Future<Output = ()>) {
+pub(super) async fn unless_shutdown(shutdown: &Shutdown, wait: impl Future<Output = ()>) {
     tokio::select! {
         biased;
         () = shutdown.requested() => {}

@@ -48,7 +48,7 @@ pub(super) async fn heartbeat(shared: &Arc<Shared>, shutdown: &Shutdown) {
 /// Runs maintenance. Never returns. Every worker does so: it is idempotent and needs no leader election.
 pub(super) async fn maintain(shared: &Arc<Shared>) {
     loop {
-        let round = shared.source.maintain().await;
+        let round = shared.source.maintain(shared.clock.monotonic()).await;
         shared.maintenance.note(shared.clock.now(), round.as_ref().err());
         match round {
             Ok(done) if done == Maintained::default() => {}
@@ -122,13 +122,16 @@ impl Shared {
             types: self.options.types.clone(),
             capacity: self.options.concurrency,
             draining,
+            every: Some(self.options.heartbeat_every),
         };
         self.namespaces.lock().iter().cloned().map(beat).collect()
     }
 
     /// The strictest directive of its namespaces counts.
     fn apply_directives(&self, directives: &[Directive], shutdown: &Shutdown) {
-        let paused = directives.contains(&Directive::Drain);
+        // A detached worker takes nothing new either, until it is attached again.
+        let takes_nothing = |directive: &Directive| matches!(directive, Directive::Drain | Directive::Detach);
+        let paused = directives.iter().any(takes_nothing);
         if self.paused.swap(paused, Ordering::Relaxed) != paused {
             self.freed();
         }

@@ -62,6 +62,7 @@ impl Shared {
             max: want.total,
             slots: want.free,
             ttl: self.options.ttl,
+            assign_fallback: false,
         }
     }
 

@@ -7,6 +7,7 @@
 //!                                     ▲
 //!                renew.rs: lease renewal, every third of the TTL; stops handlers that were cancelled
 //!                    or whose lease cannot be renewed in time
+//!                assigned.rs: starts the tasks that a leader assigned to this worker
 //!                watch.rs: waits for cancellations, and then has the leases renewed at once
 //!                housekeeping.rs: heartbeats, statistics, maintenance
 //! ```
@@ -20,6 +21,7 @@
 //! Backpressure: a lease request asks for no more than the free slots and a small prefetch buffer, so waiting
 //! tasks stay in the store, where other workers can lease them.
 
+mod assigned;
 mod builder;
 mod fetch;
 mod finish;
@@ -187,7 +189,7 @@ impl Worker {
         };
         tokio::select! {
             biased;
-            () = fetch::fetch(shared, shutdown) => {}
+            _ = async { tokio::join!(fetch::fetch(shared, shutdown), assigned::start_assigned(shared, shutdown)) } => {}
             // A call that hangs is dropped, and its leases expire.
             () = hung => {}
         }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use weaver_core::id::{TaskId, Version};
 use weaver_core::name::Namespace;
 use weaver_core::retry::RetryPolicy;
+use weaver_core::task::Dispatch;
 use weaver_core::time::Timestamp;
 
 use crate::calendar::ScheduleSpec;
@@ -48,9 +49,9 @@ pub struct DefinitionSpec {
     /// Which missed runs are caught up on; default `run_once`.
     #[serde(default)]
     pub misfire: Misfire,
-    /// How runs reach workers; default `pull`.
-    #[serde(default)]
-    pub dispatch: Dispatch,
+    /// Whether workers pull its runs or a leader assigns them; if absent, as their queue says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
 }
 
 impl DefinitionSpec {
@@ -62,7 +63,7 @@ impl DefinitionSpec {
             task,
             concurrency_policy: ConcurrencyPolicy::default(),
             misfire: Misfire::default(),
-            dispatch: Dispatch::default(),
+            dispatch: None,
         }
     }
 
@@ -180,18 +181,6 @@ pub enum ConcurrencyPolicy {
     Allow,
     /// The run that has not ended is cancelled.
     Replace,
-}
-
-/// How runs reach workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Dispatch {
-    /// Workers lease them from their queue.
-    #[default]
-    Pull,
-    /// A leader assigns them to workers. Refused in this version.
-    Assign,
 }
 
 /// A stored schedule with the scheduler's state of it.

@@ -5,8 +5,7 @@ use weaver_core::limits::Limits;
 use weaver_core::name::name_problem;
 
 use super::{
-    DEFINITION_NAME_MAX_BYTES, DefinitionSpec, Dispatch, EVENT_TYPE_MAX_BYTES, TEMPLATE_PAYLOAD_MAX_BYTES,
-    Trigger,
+    DEFINITION_NAME_MAX_BYTES, DefinitionSpec, EVENT_TYPE_MAX_BYTES, TEMPLATE_PAYLOAD_MAX_BYTES, Trigger,
 };
 use crate::calendar::Schedule;
 use crate::error::{InvalidField, Result};
@@ -28,11 +27,6 @@ pub(crate) fn check(name: &str, spec: &DefinitionSpec, limits: &Limits) -> Resul
     {
         let problem = format!("{max} is not between 1 and {RUNS_MAX}");
         return Err(InvalidField::error("misfire.max", problem, "give a number in that range"));
-    }
-    if spec.dispatch == Dispatch::Assign {
-        let problem =
-            "`assign` needs a leader that assigns runs to workers, which this version does not have";
-        return Err(InvalidField::error("dispatch", problem, "write `pull`, or omit it"));
     }
     check_payload(spec)?;
     // The task that a fire will enqueue, validated now by the same rules.

@@ -111,7 +111,10 @@ impl Scheduler {
                     Some(id) => Some(self.cached_event(&work.key.namespace, id, events).await?),
                 };
                 let template = &work.stored.spec.task;
-                let task = task_of(work.name(), template, run.scheduled_for, event.as_ref(), &run.key)?;
+                let mut task = task_of(work.name(), template, run.scheduled_for, event.as_ref(), &run.key)?;
+                if let Some(dispatch) = work.stored.spec.dispatch {
+                    task = task.dispatch(dispatch);
+                }
                 wanted.push((index, run.key.clone(), task.namespace(&work.key.namespace)));
             }
         }

@@ -172,6 +172,8 @@ fn work_routes() -> Router<AppState> {
     Router::new()
         .route("/lease", post(work::lease))
         .route("/wait", post(work::wait_for_work))
+        .route("/wait-assigned", post(work::wait_for_assigned))
+        .route("/start-assigned", post(work::start_assigned))
         .route("/cancelled", post(cancelled::wait_for_cancelled))
         .route("/renew", post(work::renew))
         .route("/finish", post(finish::finish))

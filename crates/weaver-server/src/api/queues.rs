@@ -52,6 +52,7 @@ pub(crate) async fn list_queues(
         name: queue.name.to_string(),
         paused: queue.settings.paused,
         max_running: queue.settings.max_running,
+        dispatch: queue.settings.dispatch,
         version: queue.version.0,
         occupied: queue.occupied,
         counts: counts.into(),
@@ -72,7 +73,7 @@ pub(crate) async fn put_queue(
 ) -> ApiResult<Json<QueueVersion>> {
     let (namespace, queue) = named(&caller, queue, &query)?;
     state.queue_quota.check(&state, &namespace, &HashSet::from([&queue])).await?;
-    let settings = QueueSettings { paused: put.paused, max_running: put.max_running };
+    let settings = QueueSettings { paused: put.paused, max_running: put.max_running, dispatch: put.dispatch };
     let expect = match put.expected_version {
         None => Expect::Anything,
         Some(0) => Expect::Absent,
@@ -81,7 +82,8 @@ pub(crate) async fn put_queue(
     let version = state.store.put_queue(&namespace, &queue, settings, expect).await?;
     let limit = settings.max_running.map_or("no limit".to_owned(), |max| format!("at most {max} running"));
     let paused = if settings.paused { "paused, " } else { "" };
-    let record = AuditRecord::new("queue.put", format!("queue/{queue}")).detail(format!("{paused}{limit}"));
+    let record = AuditRecord::new("queue.put", format!("queue/{queue}"))
+        .detail(format!("{paused}{limit}, {}", settings.dispatch.as_str()));
     state.audit.write(&caller, &namespace, record).await;
     Ok(Json(queue_version(&queue, settings, version)))
 }
@@ -156,6 +158,7 @@ fn queue_version(queue: &QueueName, settings: QueueSettings, version: Version) -
         name: queue.to_string(),
         paused: settings.paused,
         max_running: settings.max_running,
+        dispatch: settings.dispatch,
         version: version.0,
     }
 }

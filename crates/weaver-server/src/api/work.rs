@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use weaver_api::{
     ConfirmStoppedRequest, DeregisterRequest, HeartbeatRequest, HeartbeatResponse, LeaseRequest,
-    LeaseResponse, LeasedTask, RenewRequest, RenewResponse, WaitForWork, WorkWaited,
+    LeaseResponse, LeasedTask, RenewRequest, RenewResponse, StartAssignedRequest, WaitForAssigned,
+    WaitForWork, WorkWaited,
 };
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::lease::{Lease, Renewal, Renewed};
@@ -78,6 +79,47 @@ pub(crate) async fn wait_for_work(
     let wait = state.wait(request.wait_ms);
     let watch = Watch::new(state, caller, Permission::Work, namespace.clone());
     Ok(Json(WorkWaited { ready: watch.wait(interest, wait).await? == Wake::Ready }))
+}
+
+/// Wait until a leader assigns a task to a worker.
+#[utoipa::path(post, path = "/api/v1/work/wait-assigned", tag = "work", request_body = WaitForAssigned,
+    responses((status = 200, description = "A task is assigned, or the wait timed out", body = WorkWaited)))]
+pub(crate) async fn wait_for_assigned(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(request): Body<WaitForAssigned>,
+) -> ApiResult<Json<WorkWaited>> {
+    let interest = request.to_core()?;
+    let Interest::Assigned { namespace, .. } = &interest else {
+        return Ok(Json(WorkWaited { ready: false }));
+    };
+    caller.require(Permission::Work, namespace)?;
+    let wait = state.wait(request.wait_ms);
+    let watch = Watch::new(state, caller, Permission::Work, namespace.clone());
+    Ok(Json(WorkWaited { ready: watch.wait(interest, wait).await? == Wake::Ready }))
+}
+
+/// Start tasks that a leader assigned to a worker.
+#[utoipa::path(post, path = "/api/v1/work/start-assigned", tag = "work", request_body = StartAssignedRequest,
+    responses((status = 200, description = "The started tasks; those taken back meanwhile are not among them", body = LeaseResponse)))]
+pub(crate) async fn start_assigned(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(request): Body<StartAssignedRequest>,
+) -> ApiResult<Json<LeaseResponse>> {
+    let mut wanted = request.to_core()?;
+    caller.require(Permission::Work, &wanted.namespace)?;
+    let key = state.key.get().await?;
+    let drawn = wanted.token;
+    wanted.token = key.stored_token(caller.subject(), drawn);
+    let started = state
+        .timed("start_assigned", weaver_core::queue::start::start_assigned(&*state.store, &wanted))
+        .await?;
+    let bound = started.into_iter().map(|mut leased| {
+        key.issue(caller.subject(), drawn, &mut leased.lease);
+        LeasedTask::from(&leased)
+    });
+    Ok(Json(LeaseResponse { tasks: bound.collect(), waited_ms: 0 }))
 }
 
 /// Renew leases.

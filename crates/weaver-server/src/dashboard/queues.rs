@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use weaver_api::{PutQueue, Queue, Queues, QueuesQuery};
+use weaver_api::{Dispatch, PutQueue, Queue, Queues, QueuesQuery};
 use weaver_core::task::TaskState;
 
 use super::form::Fields;
@@ -86,6 +86,7 @@ fn limit_form(view: &View, queue: &Queue) -> Markup {
             input type="hidden" name="queue" value=(queue.name);
             input type="hidden" name="version" value=(queue.version);
             input type="hidden" name="paused" value=[queue.paused.then_some("yes")];
+            input type="hidden" name="dispatch" value=(queue.dispatch.as_str());
             input type="number" name="max_running" min="1" max="4294967295" size="6" value=[queue.max_running]
                 placeholder="none" aria-label=(format!("Concurrency limit of queue {}", super::text::plain_attribute(&queue.name)));
             " " button name="action" value="limit" { "Set" }
@@ -114,7 +115,12 @@ pub(super) async fn act(view: View, fields: Fields) -> Result<Response, Problem>
                 )
             })?;
             let expected_version = fields.get("version").and_then(|text| text.parse().ok());
-            let put = PutQueue { paused: fields.get("paused").is_some(), max_running, expected_version };
+            let put = PutQueue {
+                paused: fields.get("paused").is_some(),
+                max_running,
+                dispatch: fields.get("dispatch").and_then(Dispatch::from_word).unwrap_or_default(),
+                expected_version,
+            };
             drop(api::put_queue(state, view.caller.clone(), name, query, Body(put)).await?);
         }
     }

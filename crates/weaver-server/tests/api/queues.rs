@@ -36,14 +36,18 @@ async fn nothing_is_leased_from_a_paused_queue_until_it_is_resumed() {
 #[tokio::test]
 async fn settings_are_written_only_over_the_version_that_was_read() {
     let server = Server::start().await;
-    let put = |version: u64| json!({ "max_running": 2, "expected_version": version });
+    let put = |version: u64| json!({ "max_running": 2, "dispatch": "assign", "expected_version": version });
     assert_eq!(server.put("/api/v1/queues/q", &put(0)).await.expect(200)["version"], 1);
     server.put("/api/v1/queues/q", &put(0)).await.problem(409, "version_conflict");
     assert_eq!(server.put("/api/v1/queues/q", &put(1)).await.expect(200)["version"], 2);
     // Pausing keeps the other settings.
     let paused = server.post_empty("/api/v1/queues/q/pause").await.expect(200);
-    assert_eq!(paused, json!({ "name": "q", "paused": true, "max_running": 2, "version": 3 }));
+    assert_eq!(
+        paused,
+        json!({ "name": "q", "paused": true, "max_running": 2, "dispatch": "assign", "version": 3 })
+    );
     server.put("/api/v1/queues/q", &json!({ "max_running": 0 })).await.problem(400, "invalid_field");
     server.put("/api/v1/queues/q", &json!({ "max": 1 })).await.problem(400, "invalid_body");
+    server.put("/api/v1/queues/q", &json!({ "dispatch": "push" })).await.problem(400, "invalid_body");
     server.post_empty("/api/v1/queues/%0a/pause").await.problem(400, "invalid_field");
 }

@@ -98,6 +98,8 @@ async fn text_of_a_task_is_never_markup() {
             capacity: 1,
             running: 0,
             draining: false,
+
+            every: None,
         };
         site.store.beat(vec![beat]).await.expect("as the test expects");
         let token = NewToken {

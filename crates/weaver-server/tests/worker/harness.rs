@@ -49,6 +49,6 @@ async fn maintain(source: LocalSource, clock: ManualClock) {
     loop {
         clock.sleep_until(clock.monotonic().saturating_add(Duration::from_secs(1))).await;
         // A failure is retried in a second.
-        let _ = source.maintain().await;
+        let _ = source.maintain(Default::default()).await;
     }
 }

@@ -10,9 +10,9 @@ use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::Transition;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{
-    Ahead, Beat, Counts, Cursor, Directive, Document, DocumentKey, DocumentWrite, Expect, GroupSummary,
-    JournalPage, Page, PurgeRule, Purged, QueueInfo, QueueSettings, ReadFrom, RunnerKey, RunnerRecord, Scope,
-    Seq, Store, StreamKey, TaskQuery, TrimBefore,
+    Ahead, AssignableRequest, Beat, Counts, Cursor, Directive, Document, DocumentKey, DocumentWrite, Expect,
+    GroupSummary, JournalPage, Page, PurgeRule, Purged, QueueInfo, QueueSettings, ReadFrom, RunnerKey,
+    RunnerRecord, Scope, Seq, Store, StreamKey, TaskQuery, TrimBefore,
 };
 use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
 use weaver_core::queue::{
@@ -87,6 +87,10 @@ calls! {
         = |store| store.list_groups(&namespace, cursor, limit);
     ListTasks list_tasks { query: TaskQuery } -> Page<TaskRecord> = |store| store.list_tasks(query);
     Counts counts { scope: Scope } -> Counts = |store| store.counts(scope);
+    Assignable assignable { requests: Vec<AssignableRequest> } -> Vec<Vec<TaskRecord>>
+        = |store| store.assignable(requests);
+    Assignments assignments { limit: u32 } -> Vec<TaskRecord> = |store| store.assignments(limit);
+
     AheadOf ahead_of { key: TaskKey, cap: u32 } -> Option<Ahead> = |store| store.ahead_of(&key, cap);
 
     ListQueues list_queues { namespace: Namespace } -> Vec<QueueInfo> = |store| store.list_queues(&namespace);

@@ -12,9 +12,10 @@ use weaver_core::lifecycle::Transition;
 use weaver_core::limits::Limits;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{
-    Admin, Ahead, Beat, Counts, Cursor, Directive, Document, DocumentKey, DocumentWrite, Documents, Expect,
-    GroupSummary, Journal, JournalPage, Page, PurgeRule, Purged, QueueInfo, QueueSettings, ReadFrom,
-    RunnerKey, RunnerRecord, Runners, Scope, Seq, StreamKey, TaskQuery, Tasks, TrimBefore, UnreadableRecords,
+    Admin, Ahead, AssignableRequest, Assignments, Beat, Counts, Cursor, Directive, Document, DocumentKey,
+    DocumentWrite, Documents, Expect, GroupSummary, Journal, JournalPage, Page, PurgeRule, Purged, QueueInfo,
+    QueueSettings, ReadFrom, RunnerKey, RunnerRecord, Runners, Scope, Seq, StreamKey, TaskQuery, Tasks,
+    TrimBefore, UnreadableRecords,
 };
 use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
 use weaver_core::queue::{
@@ -99,6 +100,17 @@ impl<I: Intercept> Queue for Intercepted<I> {
 
     async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
         forward!(self, Wait { interest, timeout })
+    }
+}
+
+#[async_trait]
+impl<I: Intercept> Assignments for Intercepted<I> {
+    async fn assignable(&self, requests: Vec<AssignableRequest>) -> Result<Vec<Vec<TaskRecord>>> {
+        forward!(self, Assignable { requests })
+    }
+
+    async fn assignments(&self, limit: u32) -> Result<Vec<TaskRecord>> {
+        forward!(self, Assignments { limit })
     }
 }
 

@@ -5,10 +5,11 @@ use std::fmt::Debug;
 use weaver_core::event::{Change, Changes};
 use weaver_core::id::TaskKey;
 use weaver_core::name::{Namespace, SerialKey, TaskType};
-use weaver_core::ports::{Order, Scope, Selector, TaskQuery};
+use weaver_core::ports::{AssignableRequest, Order, Scope, Selector, TaskQuery};
 use weaver_core::task::{TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
 
+use crate::harness::worker;
 use crate::model::run::{Run, failed};
 use crate::model::step::{NAMESPACES, QUEUES, namespace_at, queue_at};
 
@@ -34,6 +35,7 @@ impl Run {
             }
             self.compare_queues(&namespace).await?;
         }
+        self.compare_assignments(now).await?;
         self.compare_changes().await
     }
 
@@ -70,6 +72,22 @@ impl Run {
         }
         let found = theirs.oldest_ready_at;
         Err(format!("oldest_ready_at of {scope:?} is {found:?}: not between {earliest:?} and {latest:?}"))
+    }
+
+    /// What a leader reads: due tasks that it assigns, and tasks that are assigned.
+    async fn compare_assignments(&self, now: Timestamp) -> Result<(), String> {
+        let request = |number| AssignableRequest {
+            namespace: namespace_at(number),
+            queues: (0..QUEUES).map(queue_at).collect(),
+            types: None,
+            max: 4,
+        };
+        let requests: Vec<_> = (0..NAMESPACES).map(request).collect();
+        let ours: Vec<_> = requests.iter().map(|request| self.model.assignable(request, now)).collect();
+        let theirs = self.harness.store.assignable(requests).await.map_err(failed)?;
+        same("what a leader may assign", &theirs, &ours)?;
+        let theirs = self.harness.store.assignments(1000).await.map_err(failed)?;
+        same("what is assigned or orphaned", &theirs, &self.model.assignments())
     }
 
     async fn compare_queues(&self, namespace: &Namespace) -> Result<(), String> {
@@ -125,6 +143,8 @@ impl Run {
         selectors.extend(TaskState::ALL.map(Selector::State));
         selectors.extend((0..QUEUES).map(queue_at).map(Selector::Queue));
         selectors.push(Selector::Type(TaskType::new("a").expect("a valid name")));
+        selectors.push(Selector::Worker(worker("first")));
+        selectors.push(Selector::Worker(worker("puller")));
         selectors.push(Selector::SerialKey(SerialKey::new("serial-0").expect("a valid name")));
         for namespace in (0..NAMESPACES).map(namespace_at) {
             for selector in &selectors {

@@ -7,10 +7,10 @@ use weaver_core::event::Change;
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::{self, Command, Grant, OverdueReason, Transition};
-use weaver_core::name::{Namespace, QueueName};
-use weaver_core::ports::{PurgeRule, QueueSettings, Scope, StateCounts};
+use weaver_core::name::{Namespace, QueueName, TaskType};
+use weaver_core::ports::{AssignableRequest, PurgeRule, QueueSettings, Scope, StateCounts};
 use weaver_core::queue::{Blocked, Committed, Enqueued, Overdue};
-use weaver_core::task::{TaskRecord, TaskState, UniqueKey, ValidTask};
+use weaver_core::task::{DispatchFilter, TaskRecord, TaskState, UniqueKey, ValidTask};
 use weaver_core::time::Timestamp;
 
 /// Result of a lease call.
@@ -77,7 +77,7 @@ impl Reference {
             let best = self
                 .records
                 .values()
-                .filter(|record| wants(request, record))
+                .filter(|record| self.wants(request, record))
                 .filter(|record| admission::fits_slots(record.is_fragile(), slots))
                 .filter(|record| self.blocked(record, now).is_none())
                 .min_by_key(|record| (record.spec.priority, record.ready_at, record.key.id));
@@ -91,6 +91,52 @@ impl Reference {
             leased.push(Leased { lease, record: record.clone() });
         }
         Granted { repeated: false, leased }
+    }
+
+    fn wants(&self, request: &LeaseRequest, record: &TaskRecord) -> bool {
+        record.state.is_waiting()
+            && record.key.namespace == request.namespace
+            && request.queues.contains(&record.spec.queue)
+            && is_of_type(request.types.as_deref(), record)
+            && self.has_dispatch(request.dispatch(), record)
+    }
+
+    fn has_dispatch(&self, filter: DispatchFilter, record: &TaskRecord) -> bool {
+        let settings = self.settings(&record.key.namespace, &record.spec.queue);
+        filter.admits(record.spec.dispatch(), settings.dispatch)
+    }
+
+    /// The due tasks that a leader assigns, in the order of G7; of each queue no more than it has slots for.
+    pub fn assignable(&self, request: &AssignableRequest, now: Timestamp) -> Vec<TaskRecord> {
+        let order = |record: &&TaskRecord| (record.spec.priority, record.ready_at, record.key.id);
+        let mut found: Vec<&TaskRecord> = Vec::new();
+        for queue in &request.queues {
+            let mut of_queue: Vec<_> = self
+                .records
+                .values()
+                .filter(|record| record.key.namespace == request.namespace && record.spec.queue == *queue)
+                .filter(|record| record.state.is_waiting() && is_of_type(request.types.as_deref(), record))
+                .filter(|record| self.has_dispatch(DispatchFilter::Assigned, record))
+                .filter(|record| self.blocked(record, now).is_none())
+                .collect();
+            of_queue.sort_by_key(order);
+            let limit = self.settings(&request.namespace, queue).max_running.map_or(u64::MAX, u64::from);
+            let free = limit.saturating_sub(self.occupied(&request.namespace, queue));
+            of_queue.truncate(usize::try_from(free).unwrap_or(usize::MAX));
+            found.extend(of_queue);
+        }
+        found.sort_by_key(order);
+        found.truncate(request.max as usize);
+        found.into_iter().cloned().collect()
+    }
+
+    /// The tasks that are assigned or orphaned, longest first.
+    pub fn assignments(&self) -> Vec<TaskRecord> {
+        let is_held =
+            |record: &&TaskRecord| matches!(record.state, TaskState::Assigned | TaskState::Orphaned);
+        let mut found: Vec<_> = self.records.values().filter(is_held).cloned().collect();
+        found.sort_by_key(|record| (record.updated_at, record.key.id));
+        found
     }
 
     fn leased_under(&self, token: LeaseToken) -> Vec<Leased> {
@@ -252,12 +298,8 @@ impl Reference {
     }
 }
 
-fn wants(request: &LeaseRequest, record: &TaskRecord) -> bool {
-    let of_type = |types: &Vec<_>| types.contains(&record.spec.envelope.task_type);
-    record.state.is_waiting()
-        && record.key.namespace == request.namespace
-        && request.queues.contains(&record.spec.queue)
-        && request.types.as_ref().is_none_or(of_type)
+fn is_of_type(types: Option<&[TaskType]>, record: &TaskRecord) -> bool {
+    types.is_none_or(|types| types.contains(&record.spec.envelope.task_type))
 }
 
 fn change(record: &TaskRecord) -> Change {

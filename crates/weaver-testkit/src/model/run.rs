@@ -4,7 +4,7 @@ use weaver_core::error::Error;
 use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::id::{Epoch, TaskKey, Version};
 use weaver_core::lease::{ContinuationChange, LeaseRequest, Leased, Renewal};
-use weaver_core::lifecycle::{Command, Grant, Transition, decide};
+use weaver_core::lifecycle::{Command, Grant, OrphanCause, Transition, decide};
 use weaver_core::ports::{DocumentKey, Expect, PurgeRule, QueueSettings};
 use weaver_core::queue::{LeaderEpoch, Overdue};
 use weaver_core::task::{NewTask, Progress};
@@ -14,7 +14,8 @@ use crate::harness::{Harness, namespace, seconds, worker};
 use crate::model::compare::same;
 use crate::model::reference::Reference;
 use crate::model::step::{
-    End, LeasePlan, Move, RenewPlan, Step, TaskPlan, Under, from_newest, namespace_at, queue_at, span,
+    End, LeasePlan, Move, RenewPlan, Step, TaskPlan, Under, dispatch, from_newest, namespace_at, queue_at,
+    span,
 };
 
 /// State of a running walk.
@@ -80,8 +81,9 @@ impl Run {
             }
             Step::Renew(renewals) => self.renew(renewals, now).await,
             Step::ConfirmStopped(which) => self.confirm_stopped(which).await,
-            Step::SetQueue { namespace, queue, paused, max_running } => {
-                let settings = QueueSettings { paused: *paused, max_running: *max_running };
+            Step::SetQueue { namespace, queue, paused, max_running, assigns } => {
+                let (paused, max_running, dispatch) = (*paused, *max_running, dispatch(*assigns));
+                let settings = QueueSettings { paused, max_running, dispatch };
                 self.set_queue(*namespace, *queue, settings).await
             }
             Step::Maintain { commit } => self.maintain(*commit, now).await,
@@ -117,6 +119,7 @@ impl Run {
             max: plan.max,
             slots: plan.slots,
             ttl: span(plan.ttl_s),
+            assign_fallback: plan.assign_fallback,
         }
     }
 
@@ -166,7 +169,10 @@ impl Run {
                 Command::Assign { worker: assigned_to(number), epoch }
             }
             Move::Start(number) => Command::Start(grant(assigned_to(number))),
-            Move::Orphan => Command::Orphan,
+            Move::Orphan(number) => {
+                Command::Orphan(OrphanCause::ALL[usize::from(number) % OrphanCause::ALL.len()])
+            }
+            Move::ReleaseOrphan => Command::ReleaseOrphan,
             Move::AbandonOrphan => Command::AbandonOrphan,
             Move::Lease => Command::Lease(grant(worker("picker"))),
         }

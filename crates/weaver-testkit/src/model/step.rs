@@ -8,7 +8,7 @@ use std::time::Duration;
 use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::outcome::{Outcome, Retry};
 use weaver_core::retry::RetryPolicy;
-use weaver_core::task::NewTask;
+use weaver_core::task::{Dispatch, NewTask};
 use weaver_core::time::Timestamp;
 
 use crate::harness::{namespace, queue, seconds};
@@ -52,6 +52,8 @@ pub enum Step {
         paused: bool,
         /// Concurrency limit; none for unlimited.
         max_running: Option<u32>,
+        /// Whether a leader assigns its tasks.
+        assigns: bool,
     },
     /// Decides the expiry of everything overdue; commits it at once or later.
     Maintain {
@@ -110,6 +112,8 @@ pub struct TaskPlan {
     pub max_attempts: u32,
     /// Expires after this many seconds unless started.
     pub expires_s: Option<u8>,
+    /// Whether a leader assigns it, whatever its queue says.
+    pub assigns: Option<bool>,
     /// Fixed retry delay instead of the default policy, in seconds.
     pub retry_s: Option<u8>,
 }
@@ -139,6 +143,9 @@ impl TaskPlan {
         if let Some(span) = self.expires_s {
             task = task.expires_at(now.saturating_add(seconds(span.into())));
         }
+        if let Some(assigns) = self.assigns {
+            task = task.dispatch(dispatch(assigns));
+        }
         if let Some(delay) = self.retry_s {
             task = task.retry(RetryPolicy::Fixed { delay: seconds(delay.into()) });
         }
@@ -161,6 +168,8 @@ pub struct LeasePlan {
     pub slots: u32,
     /// Lease duration in seconds.
     pub ttl_s: u8,
+    /// Whether it also takes tasks that a leader assigns.
+    pub assign_fallback: bool,
 }
 
 impl LeasePlan {
@@ -228,8 +237,10 @@ pub enum Move {
     Assign(u8),
     /// The assigned worker starts it.
     Start(u8),
-    /// A leader declares its worker lost.
-    Orphan,
+    /// It is taken from its worker, for one of the causes.
+    Orphan(u8),
+    /// It is released without a leader.
+    ReleaseOrphan,
     /// A leader abandons an orphan.
     AbandonOrphan,
     /// A lease of exactly this task.
@@ -247,6 +258,11 @@ pub enum RenewPlan {
     Confirming(u8),
     /// Confirms that it may continue.
     Continue,
+}
+
+/// The dispatch of a task or queue.
+pub(super) fn dispatch(assigns: bool) -> Dispatch {
+    if assigns { Dispatch::Assign } else { Dispatch::Pull }
 }
 
 /// Namespaces of a walk.

@@ -41,7 +41,9 @@ fn task() -> impl Strategy<Value = TaskPlan> {
     let keys = (weighted(0.5, 0..2_u8), weighted(0.2, 0..3_u8), weighted(0.1, 0..2_u8));
     let times = (weighted(0.4, times(0..7)), weighted(0.2, times(0..7)), of(times(0..3)));
     let budgets = (prop_oneof![Just(3_u32), Just(1), Just(0)], prop_oneof![Just(5_u32), Just(2), Just(1)]);
-    (place, keys, times, budgets).prop_map(|(place, keys, times, budgets)| TaskPlan {
+    let assigns = weighted(0.2, any::<bool>());
+    (place, keys, times, budgets, assigns).prop_map(|(place, keys, times, budgets, assigns)| TaskPlan {
+        assigns,
         namespace: place.0,
         queue: place.1,
         task_type: place.2,
@@ -59,13 +61,17 @@ fn task() -> impl Strategy<Value = TaskPlan> {
 
 fn lease() -> impl Strategy<Value = LeasePlan> {
     let which = (0..NAMESPACES, vec(0..QUEUES, 0..3), weighted(0.3, 0..2_u8));
-    (which, 1..6_u32, 0..4_u32, times(1..7)).prop_map(|(which, max, slots, ttl_s)| LeasePlan {
-        namespace: which.0,
-        queues: which.1,
-        task_type: which.2,
-        max,
-        slots,
-        ttl_s,
+    let fallback = prop_oneof![3 => Just(false), 1 => Just(true)];
+    (which, 1..6_u32, 0..4_u32, times(1..7), fallback).prop_map(|(which, max, slots, ttl_s, fallback)| {
+        LeasePlan {
+            assign_fallback: fallback,
+            namespace: which.0,
+            queues: which.1,
+            task_type: which.2,
+            max,
+            slots,
+            ttl_s,
+        }
     })
 }
 
@@ -89,7 +95,8 @@ fn r#move() -> impl Strategy<Value = Move> {
         2 => Just(Move::RunNow),
         4 => (0..2_u8).prop_map(Move::Assign),
         4 => (0..2_u8).prop_map(Move::Start),
-        3 => Just(Move::Orphan),
+        3 => (0..6_u8).prop_map(Move::Orphan),
+        2 => Just(Move::ReleaseOrphan),
         2 => Just(Move::AbandonOrphan),
         2 => Just(Move::Lease),
     ]
@@ -110,9 +117,16 @@ fn under() -> impl Strategy<Value = Under> {
 
 fn queue_settings() -> impl Strategy<Value = Step> {
     let paused = prop_oneof![3 => Just(false), 1 => Just(true)];
-    (0..NAMESPACES, 0..QUEUES, paused, of(1..4_u32)).prop_map(|(namespace, queue, paused, max_running)| {
-        Step::SetQueue { namespace, queue, paused, max_running }
-    })
+    let assigns = prop_oneof![2 => Just(false), 1 => Just(true)];
+    (0..NAMESPACES, 0..QUEUES, paused, of(1..4_u32), assigns).prop_map(
+        |(namespace, queue, paused, max_running, assigns)| Step::SetQueue {
+            namespace,
+            queue,
+            paused,
+            max_running,
+            assigns,
+        },
+    )
 }
 
 /// One of the newest few, or any.

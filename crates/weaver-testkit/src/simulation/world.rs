@@ -152,7 +152,8 @@ async fn operate(scenario: Arc<Scenario>, clock: SimClock, store: Arc<RecordedSt
                 None => Ok(()),
             },
             Action::Set { namespace: place, queue: name, paused, max_running } => {
-                let settings = QueueSettings { paused: *paused, max_running: *max_running };
+                let settings =
+                    QueueSettings { paused: *paused, max_running: *max_running, ..QueueSettings::default() };
                 set(&store, place, name, settings).await;
                 Ok(())
             }

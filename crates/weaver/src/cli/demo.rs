@@ -134,7 +134,7 @@ async fn enqueue_samples(store: &dyn Store) -> Result<(), Failure> {
     let named = |error| Failure::from(Error::Invalid(error));
     let namespace = Namespace::new("default").map_err(named)?;
     let queue = QueueName::new(PAUSED).map_err(named)?;
-    let paused = QueueSettings { paused: true, max_running: None };
+    let paused = QueueSettings { paused: true, max_running: None, ..QueueSettings::default() };
     store.put_queue(&namespace, &queue, paused, Expect::Anything).await?;
     for enqueued in store.enqueue_batch(tasks).await? {
         enqueued?;

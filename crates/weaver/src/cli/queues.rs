@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use weaver::core::task::TaskState;
-use weaver_api::{PutQueue, QueueVersion};
+use weaver_api::{Dispatch, PutQueue, QueueVersion};
 
 use crate::cli::Context;
 use crate::cli::remote::{Remote, RemoteArgs};
@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     /// Set or remove the concurrency limit of a queue
     Limit(LimitArgs),
+    /// Set whether workers pull its tasks or a leader assigns them
+    Dispatch(DispatchArgs),
 }
 
 #[derive(Debug, Args)]
@@ -63,6 +65,22 @@ pub(crate) struct LimitArgs {
     remote: RemoteArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver queues dispatch mail assign\n  weaver queues dispatch mail pull")]
+pub(crate) struct DispatchArgs {
+    /// Name of the queue
+    queue: String,
+    /// pull: workers lease its tasks; assign: the leader of the cluster assigns them
+    #[arg(value_parser = dispatch)]
+    dispatch: Dispatch,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+fn dispatch(text: &str) -> Result<Dispatch, String> {
+    Dispatch::from_word(text).ok_or_else(|| "give `pull` or `assign`".to_owned())
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit(Option<u32>);
 
@@ -81,6 +99,7 @@ impl Command {
             Self::Pause(args) => &args.remote,
             Self::Resume(args) => &args.remote,
             Self::Limit(args) => &args.remote,
+            Self::Dispatch(args) => &args.remote,
         }
     }
 }
@@ -92,7 +111,14 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::List(_) => list(&remote).await,
         Command::Pause(args) => report(&remote, &client.pause_queue(namespace, &args.queue).await?),
         Command::Resume(args) => report(&remote, &client.resume_queue(namespace, &args.queue).await?),
-        Command::Limit(args) => report(&remote, &set_limit(&remote, &args).await?),
+        Command::Limit(args) => {
+            let limit = |settings| PutQueue { max_running: args.limit.0, ..settings };
+            report(&remote, &set(&remote, &args.queue, limit).await?)
+        }
+        Command::Dispatch(args) => {
+            let dispatch = |settings| PutQueue { dispatch: args.dispatch, ..settings };
+            report(&remote, &set(&remote, &args.queue, dispatch).await?)
+        }
     }
 }
 
@@ -122,15 +148,20 @@ async fn list(remote: &Remote<'_>) -> Result<Exit, Failure> {
 }
 
 /// Optimistic concurrency: settings are written as a whole on the version that was read, or refused.
-async fn set_limit(remote: &Remote<'_>, args: &LimitArgs) -> Result<QueueVersion, Failure> {
+async fn set(
+    remote: &Remote<'_>,
+    name: &str,
+    change: impl FnOnce(PutQueue) -> PutQueue,
+) -> Result<QueueVersion, Failure> {
     let queues = remote.client.queues(&remote.namespace).await?;
-    let found = queues.items.iter().find(|queue| queue.name == args.queue);
-    let settings = PutQueue {
+    let found = queues.items.iter().find(|queue| queue.name == name);
+    let settings = change(PutQueue {
         paused: found.is_some_and(|queue| queue.paused),
-        max_running: args.limit.0,
+        max_running: found.and_then(|queue| queue.max_running),
+        dispatch: found.map_or_else(Default::default, |queue| queue.dispatch),
         expected_version: Some(found.map_or(0, |queue| queue.version)),
-    };
-    Ok(remote.client.put_queue(&remote.namespace, &args.queue, &settings).await?)
+    });
+    Ok(remote.client.put_queue(&remote.namespace, name, &settings).await?)
 }
 
 fn report(remote: &Remote<'_>, queue: &QueueVersion) -> Result<Exit, Failure> {
@@ -139,7 +170,11 @@ fn report(remote: &Remote<'_>, queue: &QueueVersion) -> Result<Exit, Failure> {
         let limit = queue
             .max_running
             .map_or_else(|| "no concurrency limit".to_owned(), |limit| format!("concurrency limit {limit}"));
-        format!("Queue {} is {state}; {limit}.\n", queue.name)
+        let assigned = match queue.dispatch {
+            Dispatch::Pull => "",
+            Dispatch::Assign => " A leader assigns its tasks.",
+        };
+        format!("Queue {} is {state}; {limit}.{assigned}\n", queue.name)
     })?;
     Ok(Exit::Done)
 }

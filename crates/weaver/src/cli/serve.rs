@@ -1,9 +1,11 @@
 //! `weaver serve`: the HTTP API over a store, a worker with the built-in handlers, the scheduler and the
 //! merge queues, in one process with one graceful shutdown.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
@@ -14,6 +16,8 @@ use weaver::core::clock::Clock;
 use weaver::core::network::Network;
 use weaver::core::ports::Store;
 use weaver::runtime::{Registry, Shutdown, Worker};
+use weaver_cluster::{ClusterNode, NodeOptions};
+use weaver_core::cluster::ClusterSettings;
 use weaver_process::Isolation;
 use weaver_scheduler::Scheduler;
 use weaver_server::AppState;
@@ -202,6 +206,7 @@ pub(crate) async fn serve_store(
     let isolation = confinement::isolation(&context.config)?;
     let isolation = isolation.with_rules(context.config.confine.0.check.clone());
     let background = Background {
+        node: cluster_node(task, &state, &worker, &url),
         worker,
         scheduler: state.scheduler.clone(),
         merging,
@@ -285,9 +290,32 @@ async fn with_clock_watch(server: impl Future<Output = ()>, watching: impl Futur
     }
 }
 
+/// This process as a node of the cluster. Its name is that of its worker, which is unique over restarts.
+fn cluster_node(task: &StoreTask, state: &AppState, worker: &Worker, url: &str) -> ClusterNode {
+    // A store in a directory belongs to this process: no other node waits for its heartbeats, and each is a
+    // sync.
+    let seconds = if task.url().place().is_some() { 5 } else { 1 };
+    let options = NodeOptions {
+        name: worker.name().to_string(),
+        host: host_name(),
+        address: Some(url.to_owned()),
+        own_workers: BTreeSet::from([worker.name().clone()]),
+        heartbeat_every: Duration::from_secs(seconds),
+        settings: ClusterSettings::default(),
+    };
+    ClusterNode::new(Arc::clone(&state.store), Arc::clone(&task.context.clock), options)
+}
+
+/// The name of this machine; nodes on the leader's machine wait a little longer before they take over.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "unknown".to_owned() } else { name.trim().to_owned() }
+}
+
 /// What runs beside the server.
 struct Background {
     worker: Worker,
+    node: ClusterNode,
     scheduler: Scheduler,
     merging: Option<Side>,
     /// Probed in the background, so that the start does not wait for it.
@@ -322,7 +350,7 @@ async fn until_shutdown(
 ) {
     let shutdown = Shutdown::new();
     let Signals { mut interrupt, mut terminate } = background.signals;
-    let Background { worker, scheduler, merging, isolation, clock, .. } = background;
+    let Background { worker, node, scheduler, merging, isolation, clock, .. } = background;
     let working = Box::pin(worker.run(shutdown.clone()));
     let merging = Box::pin(async {
         if let Some(side) = merging {
@@ -331,6 +359,7 @@ async fn until_shutdown(
     });
     let probing = Box::pin(confinement::warn_if_impossible(&isolation, &*clock));
     let scheduling = Box::pin(scheduler.run(closing.cancelled()));
+    let leading = Box::pin(node.run(closing.cancelled()));
     let signals = async {
         loop {
             tokio::select! {
@@ -342,7 +371,7 @@ async fn until_shutdown(
         }
     };
     tokio::select! {
-        _ = async { tokio::join!(Box::pin(server), working, scheduling, merging, probing) } => {}
+        _ = async { tokio::join!(Box::pin(server), working, scheduling, leading, merging, probing) } => {}
         () = signals => {}
     }
 }

@@ -1,5 +1,6 @@
 //! The binary, run as people run it.
 
+mod assigned;
 mod cancelled;
 mod canned;
 #[cfg(target_os = "linux")]

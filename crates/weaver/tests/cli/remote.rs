@@ -200,14 +200,14 @@ fn logs_are_followed_to_the_end_of_their_task() {
 #[test]
 fn a_limit_leaves_the_rest_of_the_settings_as_they_were_read() {
     let place = Place::new();
-    let queues = json!({"items": [{"name": "mail", "paused": true, "version": 4, "occupied": 0,
+    let queues = json!({"items": [{"name": "mail", "paused": true, "dispatch": "assign", "version": 4, "occupied": 0,
         "counts": {"states": {"queued": 3}, "oldest_wait_ms": 90_000, "as_of": "2026-01-31T09:30:00Z", "exact": true}}]})
     .to_string();
     let set = r#"{"name":"mail","paused":true,"max_running":4,"version":5}"#;
     let (requests, run) = canned::run(&place, "queues limit mail 4", &[(200, &queues), (200, set)]);
     assert_eq!(run.succeeded(), "Queue mail is paused; concurrency limit 4.\n");
     let sent: Value = serde_json::from_str(&requests[1].body).expect("it is JSON");
-    assert_eq!(sent, json!({"paused": true, "max_running": 4, "expected_version": 4}));
+    assert_eq!(sent, json!({"paused": true, "max_running": 4, "dispatch": "assign", "expected_version": 4}));
     let (_, run) = canned::run(&place, "queues list", &[(200, &queues)]);
     let table = run.succeeded();
     assert!(table.contains("mail   paused  none   3") && table.contains("90 s"), "{table}");

@@ -1,12 +1,13 @@
 //! The part of a record that the index depends on.
 
 use crate::id::LeaseToken;
+use crate::name::WorkerId;
 use crate::task::{ReadyBy, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
 /// What the index depends on of a record. Taken before and after a transition, so that
 /// [`Index::update`](super::Index::update) can compare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexState {
     /// Decides which views have the task.
     pub state: TaskState,
@@ -24,6 +25,8 @@ pub struct IndexState {
     pub fragile: bool,
     /// The token and the expiry of its lease or cancellation hold.
     pub lease: Option<(LeaseToken, Timestamp)>,
+    /// The worker it is assigned to, until that starts it.
+    pub assigned_to: Option<WorkerId>,
 }
 
 impl IndexState {
@@ -38,6 +41,10 @@ impl IndexState {
             unstarted: record.is_unstarted(),
             fragile: record.is_fragile(),
             lease: record.lease.as_ref().map(|held| (held.token, held.expires_at)),
+            assigned_to: match (record.state, &record.assignment) {
+                (TaskState::Assigned, Some(given)) => Some(given.worker.clone()),
+                _ => None,
+            },
         }
     }
 

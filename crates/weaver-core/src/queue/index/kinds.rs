@@ -4,13 +4,15 @@
 use hashbrown::HashMap;
 
 use crate::name::TaskType;
-use crate::task::Priority;
+use crate::task::{Dispatch, Priority, TaskSpec};
 
-/// The type and priority of a task.
+/// The type, the priority and the dispatch of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     pub(super) task_type: TaskType,
     pub(super) priority: Priority,
+    /// Its own; `None`: as its queue says.
+    pub(super) dispatch: Option<Dispatch>,
 }
 
 #[derive(Debug, Default)]
@@ -30,15 +32,20 @@ impl Kinds {
     }
 
     /// Counts one more task of a kind; returns the kind's number.
-    pub(super) fn enter(&mut self, task_type: &TaskType, priority: Priority) -> u32 {
+    pub(super) fn enter(&mut self, spec: &TaskSpec) -> u32 {
+        let (task_type, priority) = (&spec.envelope.task_type, spec.priority);
+        let dispatch = spec.dispatch();
         let is_it = |list: &[Option<(Kind, u64)>], number: u32| {
             let kind = list.get(number as usize).and_then(Option::as_ref);
-            kind.is_some_and(|(kind, _)| kind.priority == priority && kind.task_type == *task_type)
+            kind.is_some_and(|(kind, _)| {
+                kind.priority == priority && kind.dispatch == dispatch && kind.task_type == *task_type
+            })
         };
         if !is_it(&self.list, self.last) {
             let known = self.numbers.get(task_type).into_iter().flatten();
             let known = known.copied().find(|number| is_it(&self.list, *number));
-            let number = known.unwrap_or_else(|| self.add(task_type, priority));
+            let number =
+                known.unwrap_or_else(|| self.add(Kind { task_type: task_type.clone(), priority, dispatch }));
             let before = std::mem::replace(&mut self.last, number);
             if before != number {
                 self.forget_if_unused(before);
@@ -76,7 +83,7 @@ impl Kinds {
         }
     }
 
-    fn add(&mut self, task_type: &TaskType, priority: Priority) -> u32 {
+    fn add(&mut self, kind: Kind) -> u32 {
         let number = match self.free.pop() {
             Some(number) => number,
             None => {
@@ -84,8 +91,8 @@ impl Kinds {
                 u32::try_from(self.list.len() - 1).expect("fewer than four thousand million kinds")
             }
         };
-        self.list[number as usize] = Some((Kind { task_type: task_type.clone(), priority }, 0));
-        self.numbers.entry_ref(task_type).or_default().push(number);
+        self.numbers.entry_ref(&kind.task_type).or_default().push(number);
+        self.list[number as usize] = Some((kind, 0));
         number
     }
 }

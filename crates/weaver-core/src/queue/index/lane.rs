@@ -88,6 +88,22 @@ impl Lane {
         self.in_order.len() + self.late.len()
     }
 
+    /// Up to `max` entries that pass, in order.
+    pub(super) fn first_entries(
+        &self,
+        max: usize,
+        mut passes: impl FnMut(ReadyEntry) -> bool,
+    ) -> Vec<ReadyEntry> {
+        let mut entries: Vec<_> =
+            self.in_order.iter().copied().filter(|entry| passes(*entry)).take(max).collect();
+        if !self.late.is_empty() {
+            entries.extend(self.late.iter().map(|Reverse(entry)| *entry).filter(|entry| passes(*entry)));
+            entries.sort_unstable();
+            entries.truncate(max);
+        }
+        entries
+    }
+
     /// The entries before this one, in no particular order.
     pub(super) fn before(&self, entry: ReadyEntry) -> impl Iterator<Item = ReadyEntry> {
         let in_order = self.in_order.iter().copied().take_while(move |other| *other < entry);

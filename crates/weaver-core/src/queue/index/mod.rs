@@ -9,7 +9,8 @@
 //! scheduled_wall  (ready_at, id)            due by the wall clock      │
 //! queues          lanes of (ready_at, id)   due                        ├ synchronous, in memory
 //! gates           serial key → ids          which of a key may start   │
-//! leases          (expires_at, id)          running or on hold         ┘
+//! leases          (expires_at, id)          running or on hold         │
+//! assigned        (worker, id)              assigned, not started      ┘
 //! ```
 //!
 //! The store reports every change of a record ([`Index::insert`], [`Index::update`]), asks for the next task
@@ -18,6 +19,7 @@
 //! Wake-ups for waiting callers are collected in the index. The store passes them to its [`Waiters`] after
 //! its lock is released or its disk is synced.
 
+mod assignable;
 mod entries;
 mod gate;
 mod index_state;
@@ -43,6 +45,7 @@ pub use waiters::{Waiters, Wanted};
 
 use crate::admission;
 use crate::id::{LeaseToken, TaskId};
+use crate::name::{Namespace, WorkerId};
 use crate::queue::index::entries::Entries;
 use crate::queue::index::gate::Gates;
 use crate::queue::index::kinds::Kinds;
@@ -70,6 +73,9 @@ pub struct Index {
     queues: Queues,
     gates: Gates,
     leases: LeaseList,
+    /// Tasks that are assigned to a worker, which has not started them. A tree: those of one worker are a
+    /// range.
+    assigned: BTreeSet<(Namespace, WorkerId, TaskId)>,
     /// What each lease call granted that is still running or on hold.
     grants: HashMap<LeaseToken, Granted>,
     wake_hints: WakeHints,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::admission;
 use crate::id::{LeaseToken, TaskId};
+use crate::name::WorkerId;
 use crate::queue::index::entries::{Entry, Place};
 use crate::queue::index::index_state::IndexState;
 use crate::queue::index::lane::{LaneKey, ReadyEntry};
@@ -24,7 +25,7 @@ impl Index {
             queue.counts.add(index_state.state);
         }
         queue.occupied += u64::from(index_state.occupies_slot);
-        let kind = self.kinds.enter(&record.spec.envelope.task_type, record.spec.priority);
+        let kind = self.kinds.enter(&record.spec);
         let mut entry = Entry::of(record, number, kind);
         if entry.rare.is_none() && index_state.state.is_waiting() && self.is_due(&index_state) {
             // Nearly every new task: append it to its lane, and return.
@@ -47,6 +48,7 @@ impl Index {
             entry.lease_position = self.leases.add(id, expires_at);
             self.grants.entry(token).or_default().add(id);
         }
+        self.assign(id, None, index_state.assigned_to.as_ref());
         self.place(id, &index_state);
     }
 
@@ -92,6 +94,9 @@ impl Index {
             }
             _ => {}
         }
+        if before.assigned_to != after.assigned_to {
+            self.assign(id, before.assigned_to.as_ref(), after.assigned_to.as_ref());
+        }
         if has_key || after.state.is_waiting() {
             self.place(id, after);
         }
@@ -105,6 +110,18 @@ impl Index {
     pub fn renewed(&mut self, id: TaskId, expires_at: Timestamp) {
         if let Some(entry) = self.entries.get(id).filter(|entry| entry.lease_position != NO_LEASE) {
             self.leases.renew(entry.lease_position, expires_at);
+        }
+    }
+
+    /// Updates the view of assigned tasks.
+    fn assign(&mut self, id: TaskId, before: Option<&WorkerId>, after: Option<&WorkerId>) {
+        let Some(entry) = self.entries.get(id) else { return };
+        let namespace = &self.queues.get(entry.queue).namespace;
+        if let Some(worker) = before {
+            self.assigned.remove(&(namespace.clone(), worker.clone(), id));
+        }
+        if let Some(worker) = after {
+            self.assigned.insert((namespace.clone(), worker.clone(), id));
         }
     }
 

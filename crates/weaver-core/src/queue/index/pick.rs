@@ -7,12 +7,13 @@ use crate::admission;
 use crate::id::{LeaseToken, TaskId};
 use crate::lease::LeaseRequest;
 use crate::name::{Namespace, QueueName, TaskType};
+use crate::ports::QueueSettings;
 use crate::queue::index::Index;
 use crate::queue::index::entries::{Entries, Place};
 use crate::queue::index::gate::Gates;
 use crate::queue::index::kinds::Kinds;
 use crate::queue::index::lane::{LaneKey, ReadyEntry};
-use crate::task::Priority;
+use crate::task::{DispatchFilter, Priority};
 
 /// The tasks that a worker may lease, as in a [`LeaseRequest`].
 #[derive(Debug, Clone, Copy)]
@@ -25,13 +26,16 @@ pub struct LeaseFilter<'a> {
     pub types: Option<&'a [TaskType]>,
     /// Whether fragile tasks match: the request has slots for them.
     pub fragile: bool,
+    /// Of which dispatch.
+    pub dispatch: DispatchFilter,
 }
 
 impl LeaseFilter<'_> {
-    pub(super) fn matches(&self, lane: LaneKey, kinds: &Kinds) -> bool {
-        let of_type =
-            |types: &[TaskType]| kinds.find(lane.kind).is_some_and(|kind| types.contains(&kind.task_type));
-        admission::fits_slots(lane.fragile, self.fragile.into()) && self.types.is_none_or(of_type)
+    pub(super) fn matches(&self, lane: LaneKey, kinds: &Kinds, queue: QueueSettings) -> bool {
+        let Some(kind) = kinds.find(lane.kind) else { return false };
+        admission::fits_slots(lane.fragile, self.fragile.into())
+            && self.dispatch.admits(kind.dispatch, queue.dispatch)
+            && self.types.is_none_or(|types| types.contains(&kind.task_type))
     }
 }
 
@@ -66,6 +70,7 @@ impl Index {
             queues: &request.queues,
             types: request.types.as_deref(),
             fragile: request.slots > 0,
+            dispatch: request.dispatch(),
         };
         Picks { heads: self.heads(&filter), last: None, slots: request.slots }
     }
@@ -127,11 +132,12 @@ impl Index {
                 continue;
             }
             self.queues.get_mut(queue).lanes.forget_empty();
+            let settings = self.queues.get(queue).settings;
             for lane in 0..self.queues.get(queue).lanes.list().len() {
                 let (key, entries) = &self.queues.get(queue).lanes.list()[lane];
                 let key = *key;
                 if !entries.is_empty()
-                    && filter.matches(key, &self.kinds)
+                    && filter.matches(key, &self.kinds, settings)
                     && let Some(entry) = self.first_of(queue, lane)
                     && let Some(kind) = self.kinds.find(key.kind)
                 {

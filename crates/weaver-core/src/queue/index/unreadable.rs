@@ -73,9 +73,13 @@ impl Index {
             unstarted,
             fragile: entry.fragile,
             lease: token.filter(|_| is_leased).map(|token| (token, self.now)),
+            assigned_to: self.assigned.iter().find(|(.., other)| *other == id).map(|(_, to, _)| to.clone()),
         };
         let (queue, state) = (entry.queue, entry.state);
-        let after = IndexState { state: TaskState::Cancelled, occupies_slot: false, lease: None, ..before };
+        let (lease, assigned_to) = (None, None);
+        let state_after = TaskState::Cancelled;
+        let after =
+            IndexState { state: state_after, occupies_slot: false, lease, assigned_to, ..before.clone() };
         self.update(id, &before, &after);
         let queue = self.queues.get_mut(queue);
         queue.counts.remove(TaskState::Cancelled);
@@ -88,7 +92,9 @@ impl Index {
         let before = IndexState::of(record);
         let state = if before.state.is_terminal() { before.state } else { TaskState::Cancelled };
         let (occupies_slot, holds_key, unstarted, lease) = (false, false, false, None);
-        let after = IndexState { state, occupies_slot, holds_key, unstarted, lease, ..before };
+        let assigned_to = None;
+        let after =
+            IndexState { state, occupies_slot, holds_key, unstarted, lease, assigned_to, ..before.clone() };
         self.update(record.key.id, &before, &after);
         self.forget(&record.key.namespace, &record.spec.queue, state);
     }

@@ -9,6 +9,7 @@ use crate::queue::index::kinds::Kinds;
 use crate::queue::index::lane::LaneKey;
 use crate::queue::index::queues::QueueState;
 use crate::queue::index::{Index, LeaseFilter, WakeHints};
+use crate::task::DispatchFilter;
 
 /// What a caller waits for: an owned [`LeaseFilter`].
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub struct Wanted {
     pub types: Option<Vec<TaskType>>,
     /// Whether fragile tasks match: the caller has slots for them.
     pub fragile: bool,
+    /// Of which dispatch.
+    pub dispatch: DispatchFilter,
 }
 
 impl Wanted {
@@ -31,6 +34,7 @@ impl Wanted {
             queues: &self.queues,
             types: self.types.as_deref(),
             fragile: self.fragile,
+            dispatch: self.dispatch,
         }
     }
 }
@@ -113,7 +117,7 @@ impl Waiters {
         let wants = |wanted: &Wanted| {
             wanted.namespace == queue.namespace
                 && wanted.queues.contains(&queue.name)
-                && wanted.filter().matches(lane, kinds)
+                && wanted.filter().matches(lane, kinds, queue.settings)
         };
         if let Some(position) = self.waiting.iter().position(|waiter| wants(&waiter.wanted)) {
             chosen.push(self.waiting.remove(position).wake);

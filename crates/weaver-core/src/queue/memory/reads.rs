@@ -19,9 +19,13 @@ impl InMemoryQueueState {
     pub(super) fn list_tasks(&self, query: &TaskQuery) -> Result<Page<TaskRecord>> {
         query.validate()?;
         let after = query.cursor.as_ref().map(parse_cursor).transpose()?;
-        if let Selector::SerialKey(key) = &query.selector {
-            let members = self.index.members(&query.namespace, key);
-            let records = members.filter_map(|id| self.records.get(id));
+        let by_index: Option<Vec<TaskId>> = match &query.selector {
+            Selector::SerialKey(key) => Some(self.index.members(&query.namespace, key).collect()),
+            Selector::Worker(_) => Some(self.index.held(&query.namespace, TaskId(0), TaskId(u64::MAX))),
+            _ => None,
+        };
+        if let Some(ids) = by_index {
+            let records = ids.into_iter().filter_map(|id| self.records.get(id));
             return Ok(match query.order {
                 Order::OldestFirst => {
                     page(query, records.filter(|record| after.is_none_or(|id| record.key.id > id)))

@@ -28,7 +28,7 @@ use crate::queue::memory::records::Records;
 use crate::queue::memory::unique::UniqueKeys;
 use crate::queue::{Committed, Enqueued, Overdue};
 use crate::store_clock::StoreNow;
-use crate::task::{TaskRecord, ValidTask};
+use crate::task::{TaskRecord, TaskState, ValidTask};
 use crate::time::Timestamp;
 
 /// The state of the in-memory queue: records by id, and views that hold ids (ADR-0001).
@@ -74,6 +74,7 @@ impl Views<'_> {
         self.change_log.push(Change::of(record));
         self.effects.changed = true;
         self.effects.cancelled |= record.has_hold();
+        self.effects.assigned |= record.state == TaskState::Assigned;
     }
 }
 
@@ -84,6 +85,8 @@ pub(super) struct Effects {
     pub(super) changed: bool,
     /// Whether a running task was cancelled.
     pub(super) cancelled: bool,
+    /// Whether a task was assigned to a worker.
+    pub(super) assigned: bool,
     /// Purged records, to be freed outside the lock.
     #[expect(clippy::vec_box, reason = "boxed in `records` already: moving one out copies a pointer")]
     pub(super) removed: Vec<Box<TaskRecord>>,

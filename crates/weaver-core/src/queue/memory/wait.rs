@@ -9,9 +9,11 @@ use crate::error::Result;
 use crate::event::ChangeCursor;
 use crate::lease::Lease;
 use crate::lifecycle;
+use crate::name::{Namespace, WorkerId};
 use crate::queue::index::Wanted;
 use crate::queue::memory::{InMemoryQueue, Inner};
 use crate::queue::{Interest, Wake};
+use crate::task::DispatchFilter;
 use crate::time::Monotonic;
 
 /// How late a waiter notices a jump of the wall clock.
@@ -22,7 +24,15 @@ impl InMemoryQueue {
         let deadline = self.clock.clock().monotonic().saturating_add(timeout);
         Ok(match interest {
             Interest::Work { namespace, queues, types, fragile } => {
-                self.wait_for_work(Wanted { namespace, queues, types, fragile }, deadline).await
+                let dispatch = DispatchFilter::Pulled;
+                self.wait_for_work(Wanted { namespace, queues, types, fragile, dispatch }, deadline).await
+            }
+            Interest::Assignable { namespace, queues, types } => {
+                let (fragile, dispatch) = (true, DispatchFilter::Assigned);
+                self.wait_for_work(Wanted { namespace, queues, types, fragile, dispatch }, deadline).await
+            }
+            Interest::Assigned { namespace, worker } => {
+                self.wait_for_assigned(&namespace, &worker, deadline).await
             }
             Interest::Cancelled { leases } => {
                 self.limits.check_batch("leases", leases.len())?;
@@ -94,6 +104,22 @@ impl InMemoryQueue {
             }
             tokio::select! {
                 () = cancelled => {}
+                () = self.clock.clock().sleep_until(deadline) => return Wake::TimedOut,
+            }
+        }
+    }
+
+    async fn wait_for_assigned(&self, namespace: &Namespace, worker: &WorkerId, deadline: Monotonic) -> Wake {
+        loop {
+            let assigned = self.assigned.notified();
+            tokio::pin!(assigned);
+            // Registered before the index is read: an assignment in between is seen.
+            assigned.as_mut().enable();
+            if self.lock().state.index.assigned_to(namespace, worker).next().is_some() {
+                return Wake::Ready;
+            }
+            tokio::select! {
+                () = assigned => {}
                 () = self.clock.clock().sleep_until(deadline) => return Wake::TimedOut,
             }
         }

@@ -78,6 +78,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Two booleans in one byte. The second was added later, to what had been a byte of 0 or 1.
+    pub fn two_bools(&mut self, field: &'static str) -> Result<(bool, bool), Undecodable> {
+        match self.u8(field)? {
+            bits @ 0..=3 => Ok((bits & 1 != 0, bits & 2 != 0)),
+            other => Err(Undecodable::unknown(field, other)),
+        }
+    }
+
     /// A number of at most 64 bits.
     #[inline]
     pub fn varint(&mut self, field: &'static str) -> Result<u64, Undecodable> {

@@ -64,6 +64,11 @@ impl Writer {
         self.u8(value.into());
     }
 
+    /// Two booleans in one byte.
+    pub fn two_bools(&mut self, first: bool, second: bool) {
+        self.u8(u8::from(first) | u8::from(second) << 1);
+    }
+
     /// One to ten bytes; numbers below 128 take one.
     #[inline]
     pub fn varint(&mut self, number: u64) {

@@ -66,6 +66,8 @@ pub(super) fn decode(reader: &mut Reader<'_>, created_at: Timestamp) -> Result<O
         retry_of_external_id: None,
         retry_of: has(HAS_RETRY_OF).then(|| reader.varint("retry_of").map(TaskId)).transpose()?,
         trace: has(HAS_TRACE).then(|| read_trace(reader)).transpose()?,
+        // Encoded beside the origin: the byte of presence bits is full.
+        dispatch: None,
         external_id: has(HAS_EXTERNAL_ID).then(|| reader.name("external_id", ExternalId::new)).transpose()?,
     })
 }

@@ -45,6 +45,8 @@ const FIELDS: &[(&str, &str, Limit)] = &[
     ("LeaseRequest", "max", number(1, LEASE_BATCH_MAX as u64)),
     ("LeaseRequest", "ttl_ms", TTL),
     ("LeaseRequest", "queues", NAMES),
+    ("StartAssignedRequest", "max", number(1, LEASE_BATCH_MAX as u64)),
+    ("StartAssignedRequest", "ttl_ms", TTL),
     ("Lease", "ttl_ms", TTL),
     ("WaitForWork", "queues", NAMES),
     ("Heartbeat", "queues", NAMES),
@@ -155,7 +157,12 @@ fn set_kind(schema: &mut Value, kind: Kind) {
         Kind::Header { max_bytes } => schema["pattern"] = json!(format!("^[ -~]{{0,{max_bytes}}}$")),
         Kind::Labels { max } => schema["maxProperties"] = json!(max),
         // Names are bounded by `bound_name`; the others have no limit, or a schema of their own.
-        Kind::Name | Kind::Instant | Kind::Boolean | Kind::Object { .. } | Kind::Tagged { .. } => {}
+        Kind::Name
+        | Kind::Choice { .. }
+        | Kind::Instant
+        | Kind::Boolean
+        | Kind::Object { .. }
+        | Kind::Tagged { .. } => {}
     }
 }
 

@@ -40,7 +40,7 @@ use super::{
         merge::stream_merge_events, merge::accept_merge, merge::set_merge_on_foreign, merge::get_merge_chain,
         merge::verify_merge_chain, merge::remove_merge_queue,
         audit::list_audit, change_stream::stream_events,
-        work::lease, work::wait_for_work, cancelled::wait_for_cancelled, work::renew, work::confirm_stopped, work::heartbeat,
+        work::lease, work::wait_for_work, work::wait_for_assigned, work::start_assigned, cancelled::wait_for_cancelled, work::renew, work::confirm_stopped, work::heartbeat,
         work::deregister, append::append,
         finish::finish,
     ),

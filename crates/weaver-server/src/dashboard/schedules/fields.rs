@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
-use weaver_api::{
-    Dispatch, Json, Misfire, Schedule, ScheduleSpec, TaskTemplate, Trigger, from_word, word_of,
-};
+use weaver_api::{Json, Misfire, Schedule, ScheduleSpec, TaskTemplate, Trigger, from_word, word_of};
 
 use super::super::form::Fields;
 use super::super::text::{is_hidden, pretty_json};
@@ -131,7 +129,7 @@ pub(super) fn spec(fields: &Fields, before: Option<ScheduleSpec>) -> Result<Sche
         task,
         concurrency_policy: selected(fields, "concurrency").unwrap_or_default(),
         misfire: misfire(fields)?,
-        dispatch: before.map_or(Dispatch::default(), |spec| spec.dispatch),
+        dispatch: before.and_then(|spec| spec.dispatch),
     })
 }
 
@@ -257,7 +255,7 @@ mod tests {
                 task: task.clone(),
                 concurrency_policy: ConcurrencyPolicy::Replace,
                 misfire,
-                dispatch: Dispatch::Pull,
+                dispatch: Some(weaver_api::Dispatch::Pull),
             };
             let shown = of_schedule(&schedule(written.clone()));
             assert!(!shown.get("payload").expect("a payload").contains('\u{202e}'));

@@ -61,8 +61,7 @@ fn words_of_tasks(out: &mut String) {
         [A::Succeeded, A::Failed, A::TimedOut, A::Lost, A::Released, A::Snoozed, A::Cancelled, A::Orphaned];
     line(out, "AttemptOutcome", &outcomes);
     line(out, "Cause", &Cause::ALL.map(word_of_cause));
-    let directives = [Directive::Run, Directive::Drain, Directive::Stop];
-    line(out, "Directive", &directives);
+    line(out, "Directive", &Directive::ALL);
     line(out, "WorkerStatus", &[wire::WorkerStatus::Running, wire::WorkerStatus::Stopped]);
     line(
         out,

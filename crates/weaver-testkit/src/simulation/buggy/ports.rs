@@ -13,6 +13,7 @@ use weaver_core::limits::Limits;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Counts, Order, Page, Purged, QueueInfo, QueueSettings, Scope, Store, TaskQuery};
 use weaver_core::queue::{CommittedAndLeased, Interest, Wake};
+use weaver_core::task::TaskState;
 use weaver_core::task::{TaskRecord, validate_batch};
 use weaver_core::time::{Monotonic, Timestamp};
 
@@ -104,6 +105,12 @@ impl Model {
                 Ok(Answer::Counts(Counts { values, oldest_ready_at: None, as_of, exact: true }))
             }
             Call::ListGroups { .. } => Err(not_here("groups")),
+            Call::Assignable { requests } => {
+                let (state, now) = (self.state.lock(), self.clock.now());
+                let found = requests.iter().map(|request| state.model.assignable(request, now));
+                Ok(Answer::Assignable(found.collect()))
+            }
+            Call::Assignments { .. } => Ok(Answer::Assignments(self.state.lock().model.assignments())),
             Call::AheadOf { .. } => Err(not_here("queue positions")),
             Call::ListQueues { namespace } => Ok(Answer::ListQueues(self.queues(&namespace))),
             Call::PutQueue { namespace, queue, settings, .. } => {
@@ -219,6 +226,14 @@ fn found(state: &State, interest: &Interest, now: Timestamp) -> (bool, Option<Ti
             };
             (leases.iter().any(cancelled), None)
         }
+        Interest::Assigned { namespace, worker } => {
+            let scope = Scope::Namespace(namespace.clone());
+            let is_its =
+                |record: &TaskRecord| record.state == TaskState::Assigned && record.holder() == Some(worker);
+            (state.model.within(&scope).any(is_its), None)
+        }
+        // The leader of a world polls.
+        Interest::Assignable { .. } => (false, None),
         Interest::Work { namespace, queues, types, fragile } => {
             let scope = Scope::Namespace(namespace.clone());
             let wanted = |record: &&TaskRecord| {
