@@ -12,6 +12,7 @@ use weaver_core::name::Namespace;
 use weaver_core::ports::{Beat, Directive, RunnerKey, StreamKey, TrimBefore};
 use weaver_core::queue::{Enqueued, Interest, Wake};
 use weaver_core::task::NewTask;
+use weaver_core::time::Monotonic;
 use weaver_runtime::{End, Ended, EndedAndLeased, LocalSource, Maintained, WorkSource};
 
 /// Forwards all calls, and counts renewals.
@@ -37,6 +38,10 @@ impl Counting {
 impl WorkSource for Counting {
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
         self.inner.lease(request).await
+    }
+
+    async fn start_assigned(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
+        self.inner.start_assigned(request).await
     }
 
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
@@ -91,7 +96,7 @@ impl WorkSource for Counting {
         self.inner.namespaces().await
     }
 
-    async fn maintain(&self) -> Result<Maintained> {
-        self.inner.maintain().await
+    async fn maintain(&self, now: Monotonic) -> Result<Maintained> {
+        self.inner.maintain(now).await
     }
 }
