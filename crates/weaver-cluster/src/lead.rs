@@ -10,7 +10,7 @@ use weaver_core::id::{TaskKey, Version};
 use weaver_core::lifecycle::{Command, Transition, decide};
 use weaver_core::limits::PAGE_MAX;
 use weaver_core::name::{Namespace, WorkerId};
-use weaver_core::ports::{AssignableRequest, RunnerKey, Store};
+use weaver_core::ports::{AssignableRequest, RunnerKey, RunnerRecord, Store};
 use weaver_core::queue::Committed;
 use weaver_core::task::{TaskRecord, TaskState};
 use weaver_core::time::Monotonic;
@@ -79,20 +79,30 @@ impl Leader {
             self.namespaces = self.list_namespaces().await?;
         }
         self.turns = self.turns.wrapping_add(1);
-        let mut listed = Vec::new();
+        let (mut listed, mut unread) = (Vec::new(), Vec::new());
         for namespace in &self.namespaces {
-            let mut cursor = None;
-            loop {
-                let page = self.store.list_runners(namespace, cursor, PAGE_MAX).await?;
-                listed.extend(page.items);
-                match page.next {
-                    Some(next) => cursor = Some(next),
-                    None => break,
+            match self.list_workers(namespace).await {
+                Ok(workers) => listed.extend(workers),
+                Err(error) => {
+                    tracing::warn!(%namespace, %error, "listing workers failed; retried next turn");
+                    unread.push(namespace.clone());
                 }
             }
         }
-        self.workers.listed(listed, self.clock.monotonic());
+        self.workers.listed(listed, &unread, self.clock.monotonic());
         Ok(())
+    }
+
+    async fn list_workers(&self, namespace: &Namespace) -> Result<Vec<RunnerRecord>> {
+        let (mut workers, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = self.store.list_runners(namespace, cursor, PAGE_MAX).await?;
+            workers.extend(page.items);
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(workers),
+            }
+        }
     }
 
     async fn list_namespaces(&self) -> Result<Vec<Namespace>> {

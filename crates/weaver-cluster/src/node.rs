@@ -8,10 +8,11 @@ use std::time::Duration;
 use futures_util::future::{pending, select_all};
 use weaver_core::clock::Clock;
 use weaver_core::cluster::{
-    ClusterSettings, LeaderBody, LeaderWatch, NodeBody, Seen, body, leader_key, look, node_key,
+    ClusterSettings, LeaderBody, LeaderWatch, NODE_KIND, NodeBody, Seen, body, leader_key, look, node_key,
 };
 use weaver_core::error::{Error, Result};
-use weaver_core::name::WorkerId;
+use weaver_core::limits::PAGE_MAX;
+use weaver_core::name::{Namespace, WorkerId};
 use weaver_core::ports::{AssignableRequest, Expect, Store};
 use weaver_core::queue::{Interest, Wake};
 use weaver_core::time::Monotonic;
@@ -19,6 +20,8 @@ use weaver_core::time::Monotonic;
 use crate::lead::Leader;
 use crate::term::Term;
 
+/// A node that was silent for this long is forgotten.
+const FORGET_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// Arrivals within this time are assigned together.
 const GATHER: Duration = Duration::from_millis(5);
 
@@ -168,7 +171,7 @@ impl ClusterNode {
                 self.leading = Some((term, leader));
                 // The others look for it from now on.
                 self.heartbeat_due = now;
-                Ok(())
+                self.forget_nodes().await
             }
             // Another node was elected at the same time.
             Err(Error::Conflict { .. }) => Ok(()),
@@ -184,10 +187,25 @@ impl ClusterNode {
             let expect = Expect::Version(term.epoch);
             match self.store.put_document(&leader_key(), body(&vacant), expect, None).await {
                 Ok(_) | Err(Error::Conflict { .. }) => {}
+                // Its heartbeat says so as well.
+                Err(_) => return self.send_heartbeat(true).await,
+            }
+        }
+        self.store.delete_document(&node_key(&self.options.name), Expect::Anything).await
+    }
+
+    /// Removes the heartbeats of processes that were killed long ago: each start has a name of its own.
+    async fn forget_nodes(&self) -> Result<()> {
+        let internal = Namespace::internal();
+        let nodes = self.store.list_documents(&internal, NODE_KIND, "", None, PAGE_MAX).await?.items;
+        let Some(newest) = nodes.iter().map(|node| node.updated_at).max() else { return Ok(()) };
+        for node in nodes.iter().filter(|node| newest.since(node.updated_at) > FORGET_AFTER) {
+            match self.store.delete_document(&node.key, Expect::Version(node.version)).await {
+                Ok(()) | Err(Error::Conflict { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        self.send_heartbeat(true).await
+        Ok(())
     }
 
     /// Waits until a task arrives that this leader would assign.

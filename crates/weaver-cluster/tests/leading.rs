@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weaver_cluster::{ClusterNode, NodeOptions};
 use weaver_core::clock::{Clock, ManualClock};
-use weaver_core::cluster::{ClusterSettings, leader_key};
+use weaver_core::cluster::{ClusterSettings, leader_key, node_key};
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lease::LeaseRequest;
 use weaver_core::name::{Namespace, QueueName, WorkerId};
@@ -156,8 +156,22 @@ async fn a_node_that_stops_lets_another_lead_at_once() {
     let (mut first, mut second) = (cluster.node("n1", "h1"), cluster.node("n2", "h2"));
     cluster.pass(1, &[], &mut [&mut first, &mut second]).await;
     first.run(std::future::ready(())).await;
+    assert_eq!(cluster.store.get_document(&node_key("n1")).await.unwrap(), None, "it leaves nothing behind");
     cluster.pass(1, &[], &mut [&mut second]).await;
     assert!(second.is_leading());
+}
+
+#[tokio::test]
+async fn a_new_leader_forgets_nodes_that_were_killed_a_day_ago() {
+    let cluster = Cluster::new().await;
+    let mut killed = cluster.node("n1", "h1");
+    killed.tick().await.unwrap();
+    drop(killed);
+    cluster.clock.advance(25 * 3600 * SECOND);
+    let mut node = cluster.node("n2", "h2");
+    cluster.pass(12, &[], &mut [&mut node]).await;
+    assert!(node.is_leading());
+    assert_eq!(cluster.store.get_document(&node_key("n1")).await.unwrap(), None);
 }
 
 #[tokio::test]

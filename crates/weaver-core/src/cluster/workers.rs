@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cluster::settings::UNSTARTED_MAX;
 use crate::cluster::{ClusterSettings, Fitness, WorkerRoom, fitness};
 use crate::id::TaskId;
-use crate::name::WorkerId;
+use crate::name::{Namespace, WorkerId};
 use crate::ports::{RunnerKey, RunnerRecord};
 use crate::task::{TaskRecord, TaskState};
 use crate::time::{Monotonic, Timestamp};
@@ -46,10 +46,11 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Takes the listed workers of all namespaces into account; forgets others.
-    pub fn listed(&mut self, listed: Vec<RunnerRecord>, now: Monotonic) {
+    /// Takes the listed workers of all namespaces into account; forgets others, but not those of namespaces
+    /// that could not be read.
+    pub fn listed(&mut self, listed: Vec<RunnerRecord>, unread: &[Namespace], now: Monotonic) {
         let keys: BTreeSet<RunnerKey> = listed.iter().map(|record| record.beat.key.clone()).collect();
-        self.known.retain(|key, _| keys.contains(key));
+        self.known.retain(|key, _| keys.contains(key) || unread.contains(&key.namespace));
         for record in listed {
             let key = record.beat.key.clone();
             match self.known.get_mut(&key) {
@@ -161,7 +162,6 @@ pub fn worker_of(record: &TaskRecord) -> Option<RunnerKey> {
 mod tests {
     use super::*;
     use crate::lifecycle::OrphanCause;
-    use crate::name::Namespace;
     use crate::ports::{Beat, Directive, RunnerStatus};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -199,11 +199,11 @@ mod tests {
     fn an_observer_that_has_just_begun_to_look_declares_no_worker_silent_and_gives_nothing_to_the_dead() {
         let mut workers = Workers::default();
         let dead = record(wall(10));
-        workers.listed(vec![dead.clone()], at(0));
+        workers.listed(vec![dead.clone()], &[], at(0));
         assert_eq!(workers.fitness(&dead.beat.key, at(4)), Fitness::Available);
         assert_eq!(workers.fitness(&dead.beat.key, at(5)), Fitness::Unfit(OrphanCause::Silent));
         assert_eq!(rooms(&workers, 1), []);
-        workers.listed(vec![record(wall(1_002))], at(2));
+        workers.listed(vec![record(wall(1_002))], &[], at(2));
         assert_eq!(rooms(&workers, 3).len(), 1);
     }
 
@@ -212,14 +212,14 @@ mod tests {
         let mut workers = Workers::default();
         let known = record(wall(1_000));
         let key = known.beat.key.clone();
-        workers.listed(vec![known], at(0));
+        workers.listed(vec![known], &[], at(0));
         workers.given(&key, TaskId(1));
         workers.given(&key, TaskId(2));
         assert_eq!(rooms(&workers, 1)[0].held, 3);
         // One of them is no longer assigned: it runs, and the heartbeat is older.
         workers.assigned(&[]);
         assert_eq!(rooms(&workers, 1)[0].held, 3);
-        workers.listed(vec![record(wall(1_001))], at(1));
+        workers.listed(vec![record(wall(1_001))], &[], at(1));
         assert_eq!(rooms(&workers, 2)[0].held, 1);
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let mut workers = Workers::default();
         let known = record(wall(1_000));
         let key = known.beat.key.clone();
-        workers.listed(vec![known], at(0));
+        workers.listed(vec![known], &[], at(0));
         for id in 1..=3 {
             workers.given(&key, TaskId(id));
             workers.taken(&key, TaskId(id));

@@ -126,7 +126,7 @@ impl Observer {
                 }
             }
         }
-        self.workers.listed(listed, now);
+        self.workers.listed(listed, &[], now);
         Ok(())
     }
 

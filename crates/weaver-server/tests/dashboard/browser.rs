@@ -174,12 +174,15 @@ impl Browser {
 
     async fn click_on(&self, using: &str, value: &str) {
         let mut last = String::new();
-        // During a navigation the element of the old page is found, and is stale.
+        // During a navigation the element of the old page is found, and is stale; if the page goes while the
+        // driver looks at the element, it says so in the words of the browser.
+        let is_stale =
+            |error: &str| error.contains("stale") || error.contains("does not belong to the document");
         for _ in 0..10 {
             let element = self.find(using, value).await;
             match post(&self.http, &format!("{}/element/{element}/click", self.session), &json!({})).await {
                 Ok(_) => return,
-                Err(error) if error.contains("stale") => last = error,
+                Err(error) if is_stale(&error) => last = error,
                 Err(error) => panic!("`{value}` cannot be clicked: {error}"),
             }
         }
